@@ -277,3 +277,30 @@ def test_shared_q_networks_read_observations_as_policies_do(build, observed, tab
     blocks = common_critic(model)
     assert blocks[block] == tuple(f"{name}@a" for name in observed)
     assert block.replace("@a", "@b") in blocks
+
+
+MORE_POINTS = {"x": box(4, 3), "x_mask": spaces.MultiBinary(4)}
+NODE_MASK = {"node_mask": spaces.MultiBinary(4)}
+WIRED = {"use": "concat", **POOLED}
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "table", "read"),
+    [
+        (POINTS, {"x": box(4, 2)}, {"use": "auto"}, {"x@a_set": ("x@a", "x_mask@a"), "x@b_flat": ("x@b",)}),
+        (POINTS, MORE_POINTS, {"use": "auto"}, {f"x@{key}_set": (f"x@{key}", f"x_mask@{key}") for key in "ab"}),
+        ({"x": box(4, 2)}, {"x_mask": spaces.MultiBinary(4)}, {"use": "auto"}, {"x_flat": ("x",)}),
+        ({**GRAPH, **NODE_MASK}, GRAPH, {"use": "auto"}, {"graph@b": ("nodes@b", "edge_links@b")}),
+        (POINTS, MORE_POINTS, WIRED, {f"pool@{key}": (f"x@{key}", f"x_mask@{key}") for key in "ab"}),
+        (POINTS, {**POINTS, "v": box(3)}, WIRED, {"pool": ("x", "x_mask"), "v_v": ("v",)}),
+    ],
+)
+def test_the_shared_critic_reads_what_belongs_together_as_policies_do(build, a, b, table, read):
+    """A mask of one policy key is none of items that another one sees without."""
+    model = build(table, two(a, b))
+    assert common_critic(model).items() >= read.items()
+    for key in "ab":
+        before, after = rows(key, spaces_=two(a, b)), rows(key, spaces_=two(a, b))
+        name = next(iter(after))
+        after[name] = after[name] + 1
+        assert not torch.equal(model.value(key, before), model.value(key, after))

@@ -36,7 +36,7 @@ from maze_runtime.models.shared_action_values import (
     joined_names,
     joined_space,
 )
-from maze_runtime.models.shared_critic import WHO, SharedInputs, SharedStateCritic
+from maze_runtime.models.shared_critic import WHO, ReadTogether, SharedInputs, SharedStateCritic
 
 POLICY_HEAD_GAIN = 0.01
 VALUE_HEAD_GAIN = 1.0
@@ -70,8 +70,12 @@ class Template(Protocol):
         """The template of one policy key."""
         ...
 
-    def joined(self) -> Template:
-        """The template of a network that all policy keys share."""
+    def joined(self, readers: Mapping[str, tuple[PolicyKey, ...]]) -> Template:
+        """The template of a network that all policy keys share; `readers`: input to the keys that read it."""
+        ...
+
+    def groups(self, observation: spaces.Dict, features: tuple[str, ...]) -> list[ReadTogether]:
+        """What networks of the policy key read together; what they ignore is in none."""
         ...
 
     def policy_body(self, graph: GraphBuilder, observation: spaces.Dict, features: tuple[str, ...]) -> str:
@@ -212,13 +216,14 @@ def _shared_critic(
     spaces_: StructuredSpaces, inputs: Mapping[PolicyKey, Inputs], template: Template
 ) -> SharedStateCritic:
     shapes = {key: {name: encoder.shapes[name] for name in features} for key, (_, features, encoder) in inputs.items()}
-    joined = SharedInputs.of(shapes)
+    groups = {key: template.of(key).groups(spaces_.observation[key], tuple(own)) for key, own in shapes.items()}
+    joined = SharedInputs.of(shapes, groups)
     graph = GraphBuilder({**joined.shapes, WHO: (len(shapes),)}, template.init)
     observation = spaces.Dict(
         {name: spaces_.observation[key][source] for key, own in joined.sources.items() for name, source in own.items()}
     )
-    latent = graph.require_vector(template.shared_critic_body(graph, observation, tuple(joined.shapes), WHO))
-    value = add_linear(graph, "value", latent, 1, VALUE_HEAD_GAIN)
+    body = template.joined(joined.readers).shared_critic_body(graph, observation, tuple(joined.shapes), WHO)
+    value = add_linear(graph, "value", graph.require_vector(body), 1, VALUE_HEAD_GAIN)
     return SharedStateCritic(graph.build({"value": value}), joined)
 
 
@@ -247,7 +252,7 @@ def _action_value_model(
         for key, own in distributions.items()
     }
     if together:
-        views = _shared_twins(spaces_, template.joined())
+        views = _shared_twins(spaces_, template)
         networks = {key: attrs.evolve(parts, critic=views[key]) for key, parts in networks.items()}
     return StructuredActorCritic(spaces_, distributions, networks, critic_kind=kind)
 
@@ -255,6 +260,7 @@ def _action_value_model(
 def _shared_twins(spaces_: StructuredSpaces, template: Template) -> dict[PolicyKey, SharedActionValueCritic]:
     """One pair of Q networks as each policy key sees it; masks are not read."""
     names = joined_names(spaces_.observation)
+    template = template.joined({name: (key,) for key, own in names.items() for name in own.values()})
     read = {
         names[key][feature]
         for key, action in spaces_.action.items()

@@ -29,6 +29,7 @@ from maze_perception.models.modalities import Modality, add_stack, is_image, mod
 from maze_perception.models.precision import with_precision
 from maze_perception.options import AutoOptions, DenseOptions, FlattenOptions, Initialisation, NonLinearity
 from maze_runtime.models.actor_critic import StructuredActorCritic
+from maze_runtime.models.shared_critic import ReadTogether
 
 
 def make_auto_model(context: ModelContext, options: AutoOptions | None = None) -> StructuredActorCritic:
@@ -105,10 +106,12 @@ class AutoTemplate:
 
     Args:
         options: after `chosen_for`.
+        readers: of a network that policy keys share: input to the keys that read it.
     """
 
     options: AutoOptions
     catalog: Any
+    readers: Mapping[str, tuple[PolicyKey, ...]] = attrs.field(factory=dict)
 
     @property
     def init(self) -> str:
@@ -129,8 +132,11 @@ class AutoTemplate:
     def of(self, policy_key: PolicyKey) -> AutoTemplate:
         return self
 
-    def joined(self) -> AutoTemplate:
-        return self
+    def joined(self, readers: Mapping[str, tuple[PolicyKey, ...]]) -> AutoTemplate:
+        return attrs.evolve(self, readers=readers)
+
+    def groups(self, observation: spaces.Dict, features: tuple[str, ...]) -> list[ReadTogether]:
+        return [modality.read_together() for modality in self._modalities(observation, features)]
 
     def shares_body(self, observation: spaces.Dict, features: tuple[str, ...]) -> bool:
         return any(is_image(observation[name]) for name in features)
@@ -171,7 +177,7 @@ class AutoTemplate:
 
     def twins_share(self, observation: spaces.Dict, features: tuple[str, ...]) -> tuple[str, ...]:
         """The stacks of images, which cost more than all that follows."""
-        modalities = modalities_of(observation, features, self.options.sequences)
+        modalities = self._modalities(observation, features)
         return tuple(f"{modality.name}_image" for modality in modalities if modality.kind == "image")
 
     def _stacks(
@@ -180,12 +186,15 @@ class AutoTemplate:
         """Features of images, and what the dense layers read; each in the order of the observations."""
         images: list[str] = []
         vectors: list[str] = []
-        for modality in modalities_of(observation, features, self.options.sequences):
+        for modality in self._modalities(observation, features):
             if modality.kind == "vector":
                 vectors.append(modality.parts["main"])
             else:
                 (images if modality.kind == "image" else vectors).append(add_stack(graph, modality, self.catalog))
         return images, vectors
+
+    def _modalities(self, observation: spaces.Dict, features: tuple[str, ...]) -> list[Modality]:
+        return modalities_of(observation, features, self.options.sequences, self.readers)
 
     def _dense(self, graph: GraphBuilder, names: list[str]) -> str:
         flat = [name if len(graph.shapes[name]) == 1 else _flattened(graph, name) for name in names]

@@ -19,9 +19,16 @@ from maze_perception.blocks.general import Concatenation
 from maze_perception.graph import GraphBuilder, chosen_block
 from maze_perception.models.assembly import assemble, find_inputs
 from maze_perception.models.precision import with_precision
-from maze_perception.models.wiring import add_wired, check_wiring, unknown_name, wired_observations
+from maze_perception.models.wiring import (
+    add_wired,
+    check_wiring,
+    unknown_name,
+    wired_groups,
+    wired_observations,
+)
 from maze_perception.options import ConcatenationOptions, ConcatOptions, RepeatToMatchOptions
 from maze_runtime.models.actor_critic import StructuredActorCritic
+from maze_runtime.models.shared_critic import ReadTogether
 
 IGNORE = "ignore"
 FIXED_BLOCKS = ("concatenation", "hidden", "recurrence")
@@ -88,12 +95,17 @@ class _ConcatTemplate:
     def of(self, policy_key: PolicyKey) -> _ConcatTemplate:
         return _ConcatTemplate(options_of(self.options, policy_key), self.catalog)
 
-    def joined(self) -> _ConcatTemplate:
+    def joined(self, readers: Mapping[str, tuple[PolicyKey, ...]]) -> _ConcatTemplate:
         """The blocks of all policy keys; where several name one differently, the first one's."""
         joined = self.options
         for key in reversed(self.options.policies):
             joined = options_of(joined, key)
         return _ConcatTemplate(joined, self.catalog)
+
+    def groups(self, observation: spaces.Dict, features: tuple[str, ...]) -> list[ReadTogether]:
+        wired = wired_groups(self.options.inputs, features)
+        grouped = {name for group in wired for name in group.observations}
+        return [*wired, *(ReadTogether((name,)) for name in features if name not in grouped)]
 
     def twins_share(self, observation: spaces.Dict, features: tuple[str, ...]) -> tuple[str, ...]:
         return ()
@@ -134,7 +146,7 @@ class _ConcatTemplate:
     def shared_critic_body(
         self, graph: GraphBuilder, observation: spaces.Dict, features: tuple[str, ...], who: str
     ) -> str:
-        return self.joined()._critic_body(graph, features, (who,))
+        return self._critic_body(graph, features, (who,))
 
     def _critic_body(self, graph: GraphBuilder, features: tuple[str, ...], extra: tuple[str, ...]) -> str:
         critic = self.options.critic

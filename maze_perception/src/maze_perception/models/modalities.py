@@ -10,9 +10,11 @@ import numpy as np
 from gymnasium import spaces
 
 from maze_kernel.config.load import select
+from maze_kernel.contracts.env import PolicyKey
 from maze_kernel.errors import PluginError
 from maze_perception.blocks.image import ImageFeatures
 from maze_perception.graph import GraphBuilder
+from maze_runtime.models.shared_critic import ReadTogether
 
 NODES, LINKS, EDGES, NODE_MASK = "nodes", "edge_links", "edges", "node_mask"
 
@@ -31,20 +33,32 @@ class Modality:
     name: str
     parts: Mapping[str, str]
 
+    def read_together(self) -> ReadTogether:
+        """Its observations and its stack."""
+        parts = tuple(self.parts.values())
+        return ReadTogether(parts, {} if self.kind == "vector" else {f"{self.name} {self.kind}": parts})
 
-def modalities_of(observation: spaces.Dict, features: Iterable[str], sequences: Iterable[str] = ()) -> list[Modality]:
+
+def modalities_of(
+    observation: spaces.Dict,
+    features: Iterable[str],
+    sequences: Iterable[str] = (),
+    readers: Mapping[str, tuple[PolicyKey, ...]] | None = None,
+) -> list[Modality]:
     """Every feature in exactly one modality: what is said to be a sequence, graphs, masked sets, images, else vectors.
 
     Args:
         sequences: names of observations (T, D) whose first dimension is time.
+        readers: feature to the policy keys that see it; only what the same ones see is read together.
     """
-    names = list(features)
+    names, seen_by = list(features), readers or {}
     said = [name for name in names if name.partition("@")[0] in sequences]
     found = [Modality(kind="sequence", name=name, parts={"main": name}) for name in said]
     left = [name for name in names if name not in said]
     for take in (_graph, _set):
         for name in list(left):
-            modality = take(observation, name, left) if name in left else None
+            beside = [other for other in left if seen_by.get(other) == seen_by.get(name)]
+            modality = take(observation, name, beside) if name in left else None
             if modality is not None:
                 found.append(modality)
                 left = [other for other in left if other not in modality.parts.values()]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from maze_kernel.errors import RequestError
 from maze_kernel.selection import Selection
 from maze_perception.graph import BuildBlock, GraphBuilder
+from maze_runtime.models.shared_critic import ReadTogether
 
 Wiring = Mapping[str, Sequence[str]]
 """Block to what it reads: other blocks of the table, or observations, in the order of its inputs."""
@@ -43,6 +44,32 @@ def wired_observations(wiring: Wiring) -> set[str]:
     """Observations that are read by the blocks of the table."""
     sources = {(block, source) for block, names in wiring.items() for source in names}
     return {source for block, source in sources if source == block or source not in wiring}
+
+
+def observations_below(block: str, wiring: Wiring) -> set[str]:
+    """The observations that a block reads, itself or through other blocks."""
+    found: set[str] = set()
+    for source in wiring[block]:
+        is_block = source != block and source in wiring
+        found |= observations_below(source, wiring) if is_block else {source}
+    return found
+
+
+def wired_groups(wiring: Wiring, present: Iterable[str]) -> list[ReadTogether]:
+    """Blocks whose observations are there: those that have one in common stand in one group."""
+    present = set(present)
+    groups: list[tuple[set[str], set[str]]] = []
+    for block in wiring:
+        observations, blocks = observations_below(block, wiring), {block}
+        if observations <= present:
+            for group in [group for group in groups if not observations.isdisjoint(group[0])]:
+                groups.remove(group)
+                observations, blocks = observations | group[0], blocks | group[1]
+            groups.append((observations, blocks))
+    return [
+        ReadTogether(tuple(sorted(observations)), {block: tuple(wiring[block]) for block in blocks})
+        for observations, blocks in groups
+    ]
 
 
 def add_wired(
@@ -91,7 +118,7 @@ class _Part:
 
     def is_there(self, block: str) -> bool:
         """Whether the observations below a block are there: all of them, or none."""
-        found = {source: source in self._present for source in self._observations(block)}
+        found = {source: source in self._present for source in observations_below(block, self._wiring)}
         if any(found.values()) and not all(found.values()):
             missing = next(source for source, there in found.items() if not there)
             raise RequestError(
@@ -113,13 +140,6 @@ class _Part:
 
     def _key(self, block: str, source: str) -> str:
         return self.add(source) if source != block and source in self._wiring else source + self._suffix
-
-    def _observations(self, block: str) -> set[str]:
-        found: set[str] = set()
-        for source in self._wiring[block]:
-            is_block = source != block and source in self._wiring
-            found |= self._observations(source) if is_block else {source}
-        return found
 
 
 def unknown_name(what: str, known: set[str]) -> RequestError:

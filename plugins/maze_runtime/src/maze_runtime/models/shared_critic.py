@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import attrs
 import torch
@@ -19,12 +19,25 @@ WHO = "@policy_key"
 
 
 @attrs.frozen
-class SharedInputs:
-    """The union of what policy keys observe.
+class ReadTogether:
+    """Observations of a policy key that networks read together, items and their mask for one.
 
     Attributes:
-        shapes: name to shape of every input but `WHO`. Observations of one name and shape are one input; where the
-            shapes differ the inputs are called `name@key`.
+        observations: in an order that is the same for every key.
+        blocks: what reads them, to what that reads; empty: one observation that is read alone.
+    """
+
+    observations: tuple[str, ...]
+    blocks: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
+
+
+@attrs.frozen
+class SharedInputs:
+    """The union of what policy keys read.
+
+    Attributes:
+        shapes: name to shape of every input but `WHO`. Observations of one name and shape are one input where all keys
+            that read them do so alike and together with the same ones; others are called `name@key`.
         sources: policy key to {input: its own observation}.
     """
 
@@ -32,18 +45,51 @@ class SharedInputs:
     sources: Mapping[PolicyKey, Mapping[str, str]]
 
     @classmethod
-    def of(cls, shapes: Mapping[PolicyKey, Mapping[str, Shape]]) -> SharedInputs:
-        """Join the observations of all policy keys, given as policy key to {name: shape}."""
-        kinds: dict[str, set[Shape]] = {}
-        for own in shapes.values():
-            for name, shape in own.items():
-                kinds.setdefault(name, set()).add(tuple(shape))
+    def of(
+        cls, shapes: Mapping[PolicyKey, Mapping[str, Shape]], groups: Mapping[PolicyKey, Sequence[ReadTogether]]
+    ) -> SharedInputs:
+        """Join the observations of all policy keys, given as policy key to {name: shape}.
+
+        Args:
+            groups: policy key to what it reads; one observation stands in one of them, or is left out.
+        """
+        apart = _different(shapes, groups)
+        read = {key: {name for group in own for name in group.observations} for key, own in groups.items()}
         sources = {
-            key: {name if len(kinds[name]) == 1 else f"{name}@{key}": name for name in own}
+            key: {f"{name}@{key}" if name in apart else name: name for name in own if name in read[key]}
             for key, own in shapes.items()
         }
         joined = {name: tuple(shapes[key][source]) for key, own in sources.items() for name, source in own.items()}
         return cls(joined, sources)
+
+    @property
+    def readers(self) -> dict[str, tuple[PolicyKey, ...]]:
+        """Input to the policy keys that read it."""
+        return {name: tuple(key for key, own in self.sources.items() if name in own) for name in self.shapes}
+
+
+def _different(
+    shapes: Mapping[PolicyKey, Mapping[str, Shape]], groups: Mapping[PolicyKey, Sequence[ReadTogether]]
+) -> set[str]:
+    """Observations that are not the same for all policy keys that read them, and all that is read with such ones."""
+    kinds: dict[tuple[str, str], list[tuple[ReadTogether, list[Shape]]]] = {}
+    for key, own in groups.items():
+        for group in own:
+            kind = group, [tuple(shapes[key][name]) for name in group.observations]
+            for name in _names(group):
+                known = kinds.setdefault(name, [])
+                if kind not in known:
+                    known.append(kind)
+    found: set[tuple[str, str]] = set()
+    more = {name for name, known in kinds.items() if len(known) > 1}
+    while more - found:
+        found |= more
+        more = {name for one in found for group, _ in kinds[one] for name in _names(group)}
+    return {name for kind, name in found if kind == "observation"}
+
+
+def _names(group: ReadTogether) -> set[tuple[str, str]]:
+    return {*(("observation", name) for name in group.observations), *(("block", name) for name in group.blocks)}
 
 
 @same_operations
