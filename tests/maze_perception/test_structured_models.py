@@ -282,6 +282,7 @@ def test_shared_q_networks_read_observations_as_policies_do(build, observed, tab
 MORE_POINTS = {"x": box(4, 3), "x_mask": spaces.MultiBinary(4)}
 NODE_MASK = {"node_mask": spaces.MultiBinary(4)}
 WIRED = {"use": "concat", **POOLED}
+FLAT = {"use": "flatten-dense", "hidden_units": [8]}
 
 
 @pytest.mark.parametrize(
@@ -292,11 +293,35 @@ WIRED = {"use": "concat", **POOLED}
         ({"x": box(4, 2)}, {"x_mask": spaces.MultiBinary(4)}, {"use": "auto"}, {"x_flat": ("x",)}),
         ({**GRAPH, **NODE_MASK}, GRAPH, {"use": "auto"}, {"graph@b": ("nodes@b", "edge_links@b")}),
         (POINTS, MORE_POINTS, WIRED, {f"pool@{key}": (f"x@{key}", f"x_mask@{key}") for key in "ab"}),
+        (
+            POINTS,
+            {"x": box(4, 2)},
+            {"use": "concat", "blocks": {"v": FLAT}, "policies": {"a": POOLED}},
+            {"pool@a": ("x@a", "x_mask@a"), "x@b_v": ("x@b",)},
+        ),
+        (
+            {"x": box(4, 2)},
+            {"x": box(3)},
+            {"use": "concat", "policies": {"a": {"blocks": {"x": FLAT}}, "b": {"blocks": {"x": DENSE}}}},
+            {"x@a_x": ("x@a",), "x@b_x": ("x@b",)},
+        ),
+        (
+            {"x": box(4, 2)},
+            {"y": box(3)},
+            {"use": "concat", "policies": {"a": {"blocks": {"x": FLAT}}, "b": {"blocks": {"x": DENSE}}}},
+            {"x_x": ("x",), "y_x": ("y",)},
+        ),
+        (
+            {"w": box(3), "x": box(3)},
+            {"x": box(3)},
+            {"use": "concat", "blocks": {"v": DENSE}, "policies": {"a": {"modalities": {"x": "ignore"}}}},
+            {"w_v": ("w",), "x_v": ("x",)},
+        ),
         (POINTS, {**POINTS, "v": box(3)}, WIRED, {"pool": ("x", "x_mask"), "v_v": ("v",)}),
     ],
 )
 def test_the_shared_critic_reads_what_belongs_together_as_policies_do(build, a, b, table, read):
-    """A mask of one policy key is none of items that another one sees without."""
+    """A mask of one policy key is none of items that another one sees without; what a key ignores others may read."""
     model = build(table, two(a, b))
     assert common_critic(model).items() >= read.items()
     for key in "ab":
@@ -304,3 +329,34 @@ def test_the_shared_critic_reads_what_belongs_together_as_policies_do(build, a, 
         name = next(iter(after))
         after[name] = after[name] + 1
         assert not torch.equal(model.value(key, before), model.value(key, after))
+
+
+EACH_ITS_OWN = {"use": "concat", "blocks": {"x": DENSE, "y": DENSE, "z": DENSE}}
+THREE_UNITS = {"use": "dense", "hidden_units": [3]}
+
+
+@pytest.mark.parametrize(
+    ("critic", "values"),
+    [
+        ({"use": "step-state", "blocks": {"x": THREE_UNITS}}, {"a": 3, "b": 8}),
+        ({"blocks": {"x": THREE_UNITS}}, {"all": 3 + 8 + 2}),
+        ({"share_embedding": ["x", "y"]}, {"a": 8, "b": 8}),
+    ],
+)
+def test_the_critic_may_name_blocks_that_one_policy_key_has(build, critic, values):
+    model = build({**EACH_ITS_OWN, "critic": critic}, two({"x": box(3)}, {"y": box(4)}))
+    graphs = {graph.policy_key: graph.blocks[-1] for graph in model.network_graphs() if graph.role == "critic"}
+    assert {key: value.n_parameters - 1 for key, value in graphs.items()} == values
+
+
+@pytest.mark.parametrize(
+    ("critic", "words"),
+    [
+        ({"share_embedding": "z"}, r"share_embedding names the block 'z', to which no observation goes"),
+        ({"blocks": {"z": DENSE}}, r"critic.blocks\] names the block 'z', to which no observation goes"),
+        ({"blocks": {"u": DENSE}}, r"critic.blocks\] names the block 'u', which does not exist"),
+    ],
+)
+def test_blocks_of_the_critic_that_no_policy_key_has_are_refused(build, critic, words):
+    with pytest.raises(RequestError, match=words):
+        build({**EACH_ITS_OWN, "critic": critic}, two({"x": box(3)}, {"y": box(4)}))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import partial
 from itertools import chain, count
-from typing import Any
+from typing import Any, NamedTuple
 
 import attrs
 from gymnasium import spaces
@@ -22,6 +22,7 @@ from maze_perception.models.precision import with_precision
 from maze_perception.models.wiring import (
     add_wired,
     check_wiring,
+    observations_below,
     unknown_name,
     wired_groups,
     wired_observations,
@@ -42,6 +43,8 @@ def make_concat_model(context: ModelContext, options: ConcatOptions) -> Structur
         RequestError: an observation without a block, or a name in `modalities` that is no observation or block.
     """
     _check_names(context, options)
+    template = _ConcatTemplate(options, context.catalog)
+    _check_critic(context.spaces, template)
     if context.critic == "state-action" and options.critic.share_embedding:
         raise RequestError(
             "[model.critic] share_embedding is not possible with this trainer",
@@ -52,7 +55,7 @@ def make_concat_model(context: ModelContext, options: ConcatOptions) -> Structur
     own = options.critic.blocks or options.critic.hidden
     if options.critic.share_embedding is True and own:
         raise _not_its_own("[model.critic] blocks" if options.critic.blocks else "[model.critic] hidden")
-    model = assemble(context, _ConcatTemplate(options, context.catalog), options.distributions)
+    model = assemble(context, template, options.distributions)
     return with_precision(model, options.precision)
 
 
@@ -72,9 +75,32 @@ def options_of(options: ConcatOptions, policy_key: PolicyKey) -> ConcatOptions:
 
 
 @attrs.frozen
+class _Part:
+    """Observations of a network that the same options say how to read.
+
+    Attributes:
+        suffix: what the network has behind their names: nothing, or `@key`.
+    """
+
+    options: ConcatOptions
+    suffix: str
+    names: tuple[str, ...]
+
+
+class _OwnBlock(NamedTuple):
+    """The block of one observation: what the graph calls it, what `[model.blocks]` calls it, and what it is."""
+
+    name: str
+    block: str
+    selection: Selection
+
+
+@attrs.frozen
 class _ConcatTemplate:
     options: ConcatOptions
     catalog: Any
+    readers: Mapping[str, tuple[PolicyKey, ...]] = attrs.field(factory=dict)
+    """Of a network that policy keys share: input to the keys that read it."""
 
     @property
     def init(self) -> str:
@@ -96,16 +122,17 @@ class _ConcatTemplate:
         return _ConcatTemplate(options_of(self.options, policy_key), self.catalog)
 
     def joined(self, readers: Mapping[str, tuple[PolicyKey, ...]]) -> _ConcatTemplate:
-        """The blocks of all policy keys; where several name one differently, the first one's."""
-        joined = self.options
-        for key in reversed(self.options.policies):
-            joined = options_of(joined, key)
-        return _ConcatTemplate(joined, self.catalog)
+        """Each input has a block of a key that reads it; of several, of `hidden` too, the first one's with options."""
+        own = self.options.policies.values()
+        hidden = next((one.hidden for one in own if one.hidden), self.options.hidden)
+        recurrence = next((one.recurrence for one in own if one.recurrence), self.options.recurrence)
+        options = attrs.evolve(self.options, hidden=hidden, recurrence=recurrence)
+        return _ConcatTemplate(options, self.catalog, readers)
 
     def groups(self, observation: spaces.Dict, features: tuple[str, ...]) -> list[ReadTogether]:
         wired = wired_groups(self.options.inputs, features)
         grouped = {name for group in wired for name in group.observations}
-        return [*wired, *(ReadTogether((name,)) for name in features if name not in grouped)]
+        return [*wired, *(ReadTogether((name,)) for name in self._own_blocks(features) if name not in grouped)]
 
     def twins_share(self, observation: spaces.Dict, features: tuple[str, ...]) -> tuple[str, ...]:
         return ()
@@ -114,31 +141,57 @@ class _ConcatTemplate:
         return self.options.critic.share_embedding is True
 
     def shared_blocks(self, observation: spaces.Dict, features: tuple[str, ...]) -> tuple[str, ...]:
-        """The blocks that `share_embedding` names.
+        """The blocks that `share_embedding` names, those of them that the policy key has."""
+        return tuple(block for name in self.shared_names for block in self.blocks_called(name, features))
 
-        Raises:
-            RequestError: one of them is none.
-        """
+    @property
+    def shared_names(self) -> tuple[str, ...]:
+        """What `share_embedding` names."""
         named = self.options.critic.share_embedding
-        names = () if isinstance(named, bool) else (named,) if isinstance(named, str) else named
-        return tuple(block for name in names for block in self._blocks_called(name, features))
+        return () if isinstance(named, bool) else (named,) if isinstance(named, str) else named
 
-    def _blocks_called(self, name: str, features: tuple[str, ...]) -> list[str]:
+    def blocks_called(self, name: str, features: tuple[str, ...]) -> list[str]:
         """What the graph calls a block of `[model.blocks]`, of which every observation has its own, or another one."""
         if name in FIXED_BLOCKS:
             return [name]
-        if name in self.options.inputs:
-            return [name]
-        blocks = block_names(features, self.options)
-        found = [block for one, block in blocks.items() if block_of(one, self.options) == name]
-        if not found:
-            raise unknown_name(
-                f"[model.critic] share_embedding names the block {name!r}", {*self.options.blocks, *FIXED_BLOCKS}
-            )
-        return found
+        inputs = self.options.inputs
+        if name in inputs:
+            return [name] if observations_below(name, inputs) <= set(features) else []
+        return [own.name for own in self._own_blocks(features).values() if own.block == name]
+
+    def _parts(self, features: Iterable[str]) -> list[_Part]:
+        found: dict[tuple[PolicyKey | None, str], list[str]] = {}
+        for feature in features:
+            name, at, key = feature.partition("@")
+            readers = self.readers.get(feature, ())
+            reader = next((one for one in (*self.options.policies, *readers) if one in readers), None)
+            found.setdefault((reader, at + key), []).append(name)
+        return [
+            _Part(self.options if reader is None else options_of(self.options, reader), suffix, tuple(names))
+            for (reader, suffix), names in found.items()
+        ]
+
+    def _own_blocks(self, features: tuple[str, ...]) -> dict[str, _OwnBlock]:
+        """The block of each observation that has one of its own, because it is not among `inputs`, or is named in
+        `modalities` besides. The graph calls it `observation_block`, with a number where another one has that name.
+        """
+        parts = self._parts(features)
+        taken = {block + part.suffix for part in parts for block in part.options.inputs}
+        found: dict[str, _OwnBlock] = {}
+        for part in parts:
+            wired = wired_observations(part.options.inputs) - set(part.options.modalities)
+            for observation in part.names:
+                block = IGNORE if observation in wired else block_of(observation, part.options)
+                if block != IGNORE:
+                    feature = observation + part.suffix
+                    names = chain([f"{feature}_{block}"], (f"{feature}_{block}_{number}" for number in count(2)))
+                    name = next(free for free in names if free not in taken)
+                    found[feature] = _OwnBlock(name, block, part.options.blocks[block])
+                    taken.add(name)
+        return {feature: found[feature] for feature in features if feature in found}
 
     def policy_body(self, graph: GraphBuilder, observation: spaces.Dict, features: tuple[str, ...]) -> str:
-        return self._body(graph, features, self.options.blocks, self.options.hidden)
+        return self._body(graph, features, {}, self.options.hidden)
 
     def critic_body(self, graph: GraphBuilder, observation: spaces.Dict, features: tuple[str, ...]) -> str:
         return self._critic_body(graph, features, ())
@@ -151,23 +204,21 @@ class _ConcatTemplate:
     def _critic_body(self, graph: GraphBuilder, features: tuple[str, ...], extra: tuple[str, ...]) -> str:
         critic = self.options.critic
         own = [("hidden", "hidden")] if critic.hidden is not None else []
-        own += [(f"blocks.{name}", block) for name in critic.blocks for block in self._blocks_called(name, features)]
-        for place, block in own if graph.given else ():
+        own += [(f"blocks.{name}", block) for name in critic.blocks for block in self.blocks_called(name, features)]
+        for place, block in own:
             if block in graph.given:
                 raise _not_its_own(f"[model.critic] {place}")
-        blocks, hidden = {**self.options.blocks, **critic.blocks}, critic.hidden or self.options.hidden
-        return self._body(graph, features, blocks, hidden, extra=extra)
+        return self._body(graph, features, critic.blocks, critic.hidden or self.options.hidden, extra=extra)
 
     def action_value_body(
         self, graph: GraphBuilder, observation: spaces.Dict, features: tuple[str, ...], action: str
     ) -> str:
         """The critic's blocks; the action joins before `hidden`, else at the input of each vector's block."""
-        critic = self.options.critic
-        blocks, hidden = {**self.options.blocks, **critic.blocks}, critic.hidden or self.options.hidden
+        blocks, hidden = self.options.critic.blocks, self.options.critic.hidden or self.options.hidden
         if hidden is not None:
             return self._body(graph, features, blocks, hidden, extra=(action,))
-        used = block_names(features, self.options)
-        joined = {name: self._join(graph, name, action) for name in used if len(graph.shapes[name]) == 1}
+        own = self._own_blocks(features)
+        joined = {name: self._join(graph, name, action) for name in own if len(graph.shapes[name]) == 1}
         if not joined:
             raise RequestError(
                 "nothing in [model] reads observation and action together",
@@ -185,27 +236,35 @@ class _ConcatTemplate:
         self,
         graph: GraphBuilder,
         features: tuple[str, ...],
-        blocks: Mapping[str, Selection],
+        changed: Mapping[str, Selection],
         hidden: Selection | None,
         *,
         inputs: Mapping[str, str] | None = None,
         extra: tuple[str, ...] = (),
     ) -> str:
-        """Blocks, concatenation with `extra`, hidden, recurrence; `inputs` names what a block reads instead."""
+        """Blocks, concatenation with `extra`, hidden, recurrence.
+
+        Args:
+            changed: blocks in the place of those of that name.
+            inputs: observation to what its block reads instead.
+        """
         builder = partial(chosen_block, self.catalog)
-        latents = add_wired(graph, features, blocks, self.options.inputs, builder)
-        for name, block in block_names(features, self.options).items():
-            build, source = builder(blocks[block_of(name, self.options)]), (inputs or {}).get(name, name)
-            latents.append(graph.add(block, build, (source,), f"model/{block}"))
+        latents: list[str] = []
+        for part in self._parts(features):
+            blocks = {**part.options.blocks, **changed}
+            latents += add_wired(graph, part.names, part.suffix, blocks, part.options.inputs, builder)
+        for feature, (name, block, selection) in self._own_blocks(features).items():
+            build, source = builder(changed.get(block, selection)), (inputs or {}).get(feature, feature)
+            latents.append(graph.add(name, build, (source,), f"model/{name}"))
         if not latents:
             raise RequestError("[model.modalities] ignores every observation", help="leave one to learn from")
         latents += extra
         latent = latents[0]
         if len(latents) > 1:
             latent = add_concatenation(graph, _joinable(graph, latents))
-        for name, selection in (("hidden", hidden), ("recurrence", self.options.recurrence)):
-            if selection is not None:
-                latent = graph.add(name, builder(selection), (latent,), f"model/{name}")
+        for name, layer in (("hidden", hidden), ("recurrence", self.options.recurrence)):
+            if layer is not None:
+                latent = graph.add(name, builder(layer), (latent,), f"model/{name}")
         return latent
 
 
@@ -236,37 +295,12 @@ def add_concatenation(graph: GraphBuilder, keys: list[str], name: str = "concate
     return graph.add(name, partial(Concatenation, options=options), keys, f"model/{name}")
 
 
-def unwired(features: Iterable[str], options: ConcatOptions) -> list[str]:
-    """Observations with a block of their own: not among `inputs`, or named in `modalities` besides."""
-    wired = wired_observations(options.inputs) - set(options.modalities)
-    return [name for name in features if name.partition("@")[0] not in wired]
-
-
-def block_names(features: Iterable[str], options: ConcatOptions) -> dict[str, str]:
-    """What the graph calls the block of each observation that has one of its own: `observation_block`, with a number
-    behind it where another block has that name.
-    """
-    suffixes = {"".join(name.partition("@")[1:]) for name in features}
-    taken = {block + suffix for block in options.inputs for suffix in suffixes}
-    names: dict[str, str] = {}
-    for feature in unwired(features, options):
-        block = block_of(feature, options)
-        if block != IGNORE:
-            name = f"{feature}_{block}"
-            numbered = (f"{name}_{number}" for number in count(2))
-            names[feature] = next(free for free in chain([name], numbered) if free not in taken)
-            taken.add(names[feature])
-    return names
-
-
 def block_of(name: str, options: ConcatOptions) -> str:
     """The block of an observation: from `modalities`, else of its own name, else the only one outside `inputs`.
 
     Raises:
         RequestError: none of these.
     """
-    if name not in {*options.modalities, *options.blocks}:
-        name = name.partition("@")[0]
     if name in options.modalities:
         return options.modalities[name]
     blocks = [block for block in options.blocks if block not in options.inputs]
@@ -303,10 +337,23 @@ def _check_names(context: ModelContext, options: ConcatOptions) -> None:
             )
         check_wiring(own.inputs, own.blocks, {name for space in spaces_.values() for name in space.spaces})
         _refuse_masks(own, context.spaces)
-    blocks = {block for key in context.spaces.policy_keys for block in options_of(options, key).blocks}
-    for block in options.critic.blocks:
-        if block not in blocks:
-            raise unknown_name(f"[model.critic.blocks] names the block {block!r}", blocks)
+
+
+def _check_critic(spaces_: StructuredSpaces, template: _ConcatTemplate) -> None:
+    """Refuse names of blocks in `[model.critic]` that no policy key has."""
+    known = {block for key in spaces_.policy_keys for block in template.of(key).options.blocks}
+    own = [(template.of(key), find_inputs(spaces_.observation[key], space)[1]) for key, space in spaces_.action.items()]
+    for place, names, more in (
+        ("[model.critic] share_embedding", template.shared_names, FIXED_BLOCKS),
+        ("[model.critic.blocks]", template.options.critic.blocks, ()),
+    ):
+        for name in names:
+            if name not in {*known, *more}:
+                raise unknown_name(f"{place} names the block {name!r}", {*known, *more})
+            if not any(one.blocks_called(name, features) for one, features in own):
+                raise RequestError(
+                    f"{place} names the block {name!r}, to which no observation goes", owner="maze-perception"
+                )
 
 
 def _refuse_masks(options: ConcatOptions, spaces_: StructuredSpaces) -> None:

@@ -74,7 +74,8 @@ def wired_groups(wiring: Wiring, present: Iterable[str]) -> list[ReadTogether]:
 
 def add_wired(
     graph: GraphBuilder,
-    features: Iterable[str],
+    names: Iterable[str],
+    suffix: str,
     blocks: Mapping[str, Selection],
     wiring: Wiring,
     builder: Callable[[Selection], BuildBlock],
@@ -82,22 +83,15 @@ def add_wired(
     """Add the blocks of the table whose observations are there; returns the keys of those that no other one reads.
 
     Args:
-        features: observations; those of another policy key are called `name@key` and get blocks of their own.
+        names: observations; the network has the `suffix` behind their names, and behind those of the blocks.
         builder: from a selection to what builds its block.
 
     Raises:
         RequestError: only a part of a block's observations is there.
     """
-    keys: list[str] = []
-    by_suffix: dict[str, set[str]] = {}
-    for name in features:
-        base, at, key = name.partition("@")
-        by_suffix.setdefault(at + key, set()).add(base)
-    for suffix, present in by_suffix.items():
-        part = _Part(graph, blocks, wiring, builder, suffix, present)
-        read = {source for block, sources in wiring.items() for source in sources if source != block}
-        keys += [part.add(block) for block in wiring if block not in read and part.is_there(block)]
-    return keys
+    part = _Part(graph, blocks, wiring, builder, suffix, set(names))
+    read = {source for block, sources in wiring.items() for source in sources if source != block}
+    return [part.add(block) for block in wiring if block not in read and part.is_there(block)]
 
 
 class _Part:
