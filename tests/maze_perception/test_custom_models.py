@@ -162,6 +162,14 @@ def test_wrong_networks_say_what_is_wrong(make_model, changes, words):
         assert word in caught.value.render()
 
 
+def test_constants_that_a_policy_of_yours_would_have_to_give_are_refused(make_model):
+    structured, rule = spaces_of(action={"force": VECTOR}), {"use": "squashed-gaussian", "std_from": "parameter"}
+    with pytest.raises(MazeError, match="'force' is to have constants among its logits") as caught:
+        make_model(structured, table(distributions=[rule]))
+    assert "torch.nn.Parameter" in caught.value.render()
+    make_model(structured, {"use": "custom", "critic": f"{HERE}:Critic", "distributions": [rule]})
+
+
 def test_without_any_network_of_yours_the_table_is_refused(make_model):
     with pytest.raises(MazeError, match="no network of yours") as caught:
         make_model(spaces_of(), {"use": "custom"})

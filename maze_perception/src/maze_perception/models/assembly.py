@@ -386,9 +386,7 @@ def add_heads(
     """
     outputs = {}
     for head, (n_logits,) in distribution.logits_shapes().items():
-        # A distribution may have `constant_logits(values_actions)`: how many of the last logits read no observation.
-        constants = getattr(distribution.heads[head], "constant_logits", None)
-        n_constants = 0 if constants is None else constants(values_actions)
+        n_constants = constant_logits(distribution, head, values_actions)
         outputs[head] = add_linear(graph, f"{head}_logits", latent, n_logits, POLICY_HEAD_GAIN, n_constants)
         graph.name_head(f"{head}_logits", head)
         if head in biases:
@@ -397,6 +395,12 @@ def add_heads(
             name = f"{head}_masking"
             outputs[head] = graph.add(name, ActionMasking, (outputs[head], masks[head]), f"model/{name}")
     return outputs
+
+
+def constant_logits(distribution: ProductDistribution, head: str, values_actions: bool) -> int:
+    """How many of the last logits of a head read no observation, where its distribution says so by a method."""
+    constants = getattr(distribution.heads[head], "constant_logits", None)
+    return 0 if constants is None else int(constants(values_actions))
 
 
 def add_linear(graph: GraphBuilder, name: str, latent: str, units: int, gain: float, constants: int = 0) -> str:

@@ -27,6 +27,7 @@ from maze_perception.models.assembly import (
     action_value_kind,
     add_heads,
     add_linear,
+    constant_logits,
     find_inputs,
     twin_q_networks,
 )
@@ -89,6 +90,7 @@ def _key_networks(
     network = options.policy_of(key)
     if network is None:
         return parts.joined(None, parts.default_policy(), {})
+    _refuse_constants(distribution)
     policy = UserNetwork.build(network, parts.shapes, "action_logits_shapes", distribution.logits_shapes())
     extra = {name: shape for name, shape in policy.found_shapes.items() if name not in parts.logits_shapes}
     if extra and not parts.values_actions:
@@ -209,6 +211,19 @@ def _policy(
 def _critic(options: NetworkOptions, shapes: Mapping[str, Shape], n_values: int) -> InferenceBlock:
     network = UserNetwork.build(options, shapes, "output_shapes", {"value": (n_values,)})
     return InferenceBlock({network.name: network}, shapes, {"value": UserNetwork.out_key("value")})
+
+
+def _refuse_constants(distribution: ProductDistribution) -> None:
+    """Refuse a distribution that asks for constant logits whoever trains: by its options, not by default."""
+    for head in distribution.heads:
+        if all(constant_logits(distribution, head, values_actions) for values_actions in (False, True)):
+            raise RequestError(
+                f"the distribution of the action head {head!r} is to have constants among its logits, "
+                "and a policy of yours gives all of them",
+                expected='a distribution without; of the Gaussians one with std_from = "observation" or "auto"',
+                owner="maze-perception",
+                help="keep them in your network as a torch.nn.Parameter, which it returns behind the other logits",
+            )
 
 
 def _refuse_one_module_for_twins(network: NetworkOptions) -> None:
