@@ -266,9 +266,10 @@ def _shared_twins(spaces_: StructuredSpaces, template: Template) -> dict[PolicyK
         for key, action in spaces_.action.items()
         for feature in find_inputs(spaces_.observation[key], action)[1]
     }
-    joined = list(joined_space(spaces_.observation).items())
-    columns = {name: place for place, (name, _) in enumerate(joined) if name in read}
-    observation = spaces.Dict(OrderedDict((name, space) for name, space in joined if name in read))
+    joined = joined_space(spaces_.observation)
+    columns = {name: place for place, name in enumerate(joined) if name in read}
+    ordered = (name for key in sorted(names) for name in names[key].values() if name in read)
+    observation = spaces.Dict(OrderedDict((name, joined[name]) for name in ordered))
     encoder = ObservationEncoder(observation)
     actions = {key: ActionEncoder(space) for key, space in spaces_.action.items()}
     layout = SharedLayout.of(actions)
