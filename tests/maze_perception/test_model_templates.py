@@ -10,7 +10,7 @@ from gymnasium import spaces
 from maze_kernel.config.load import select
 from maze_kernel.contracts.env import StructuredSpaces
 from maze_kernel.contracts.model import ModelContext
-from maze_kernel.errors import MazeError, RequestError, SpaceError
+from maze_kernel.errors import MazeError, MazeWarning, RequestError, SpaceError
 from maze_perception.block import BlockError
 from maze_runtime.env.flat import flat_spaces
 from maze_runtime.models.flat_parameters import FlatParameters
@@ -575,3 +575,23 @@ def test_q_networks_that_would_not_read_the_action_are_refused(kernel):
     with pytest.raises(RequestError, match="reads observation and action together") as caught:
         kernel.catalog.build(select(kernel, "model", table), context)
     assert "[model.critic.hidden]" in caught.value.render()
+
+
+def _kinds(low, high, dtype):
+    return {"kind": spaces.Box(low, high, (2,), dtype)}
+
+
+ONE_HOT = {"use": "concat", "inputs": {"classes": ["kind"], "out": ["classes"]}}
+ONE_HOT["blocks"] = {"classes": {"use": "one-hot", "n_classes": 5}, "out": {"use": "flatten"}}
+
+
+@pytest.mark.parametrize("kind", [(-10, 10, np.float32), (0, 1, np.float32), (0, 255, np.uint8)])
+def test_class_numbers_that_may_be_amounts_are_told(make_model, kind):
+    with pytest.warns(MazeWarning, match="block 'classes' reads the observation 'kind' as numbers from 0 to 4"):
+        make_model(flat(_kinds(*kind), {"action": DISCRETE}), ONE_HOT)
+
+
+@pytest.mark.parametrize("kind", [(-1, 4, np.float32), (0, 9, np.int64), (0, 4, np.uint8)])
+def test_class_numbers_are_read_without_a_word(make_model, recwarn, kind):
+    make_model(flat(_kinds(*kind), {"action": DISCRETE}), ONE_HOT)
+    assert not [one for one in recwarn if issubclass(one.category, MazeWarning)]

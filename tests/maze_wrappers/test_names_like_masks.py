@@ -15,6 +15,7 @@ from maze_wrappers.normalized_keys import normalized_boxes
 from maze_wrappers.observation_stack import ObservationStack
 from maze_wrappers.options import ObservationStackOptions, StepSkipOptions
 from maze_wrappers.step_skip import StepSkip
+from maze_wrappers.step_skip import _boxes as boxes_of
 
 BITS = spaces.Box(0.0, 1.0, (3,), np.float32)
 OBSERVATION = spaces.Dict(
@@ -42,6 +43,17 @@ def test_a_picture_is_stacked_and_normalised():
     stacked = {name for name in outer.spaces if outer[name].shape != OBSERVATION[name].shape}
     assert stacked == OBSERVATION.spaces.keys() - MASKS
     assert {box.name for box in normalized_boxes(SPACES)["0"]} == OBSERVATION.spaces.keys() - MASKS
+
+
+def test_links_of_graphs_are_neither_scaled_nor_mixed():
+    links = spaces.Box(-1, 4, (6, 2), np.int64)
+    observation = spaces.Dict(
+        far_nodes=OBSERVATION["far_nodes"], far_edge_links=links, edge_links=links, nodes=links, near_edge_links=links
+    )
+    bound = StructuredSpaces(observation={"0": observation}, action={"0": ACTION}, agent_counts={"0": 1})
+    left = {"far_nodes", "nodes", "near_edge_links"}  # the last one without nodes: numbers like all others
+    assert {box.name for box in normalized_boxes(bound)["0"]} == left
+    assert set(boxes_of(observation, ACTION)) == left
 
 
 @pytest.mark.parametrize(("masks", "beside"), [("keep", MASKS), ("join", set()), ("drop", set())])

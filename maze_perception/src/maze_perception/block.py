@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -31,7 +32,12 @@ class PerceptionBlock(nn.Module):
 
     Subclasses write `forward`. They may write `make_mirror` to be evaluated in NumPy during rollouts, and
     `keeps_float32 = True` where they cannot compute in another precision.
+
+    Attributes:
+        numbered: inputs that hold numbers of something, of classes say, to how many of these there are.
     """
+
+    numbered: Mapping[str, int] = MappingProxyType({})
 
     def __init__(self, in_keys: Sequence[str], out_keys: Sequence[str], in_shapes: Sequence[Sequence[int]]) -> None:
         super().__init__()

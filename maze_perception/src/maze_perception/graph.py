@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -93,6 +93,11 @@ class GraphBuilder:
         block: Any = self._blocks[name]
         with torch.no_grad():
             block.linear.bias.copy_(bias)
+
+    def numbered(self) -> Iterator[tuple[str, str, int]]:
+        """Block, input and number of what that holds numbers of; see `PerceptionBlock.numbered`."""
+        for name, block in self._blocks.items():
+            yield from ((name, key, n_numbers) for key, n_numbers in getattr(block, "numbered", {}).items())
 
     def name_head(self, name: str, head: str) -> None:
         """Say that a block gives the logits of an action head and nothing else: its attribute `action_head`."""

@@ -147,6 +147,7 @@ class OneHot(PerceptionBlock):
         self.require_one_in_one_out()
         self._classes: Tensor
         self.register_buffer("_classes", torch.arange(options.n_classes), persistent=False)
+        self.numbered = {self.in_keys[0]: options.n_classes}
 
     def forward(self, inputs: TensorDict) -> TensorDict:
         """Zeros for numbers that are no class."""

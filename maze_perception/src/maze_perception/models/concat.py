@@ -18,6 +18,7 @@ from maze_perception.blocks.combining import RepeatToMatch
 from maze_perception.blocks.general import Concatenation
 from maze_perception.graph import GraphBuilder, chosen_block
 from maze_perception.models.assembly import assemble, find_inputs
+from maze_perception.models.numbered import warn_of_amounts
 from maze_perception.models.precision import with_precision
 from maze_perception.models.wiring import (
     add_wired,
@@ -191,7 +192,9 @@ class _ConcatTemplate:
         return {feature: found[feature] for feature in features if feature in found}
 
     def policy_body(self, graph: GraphBuilder, observation: spaces.Dict, features: tuple[str, ...]) -> str:
-        return self._body(graph, features, {}, self.options.hidden)
+        latent = self._body(graph, features, {}, self.options.hidden)
+        warn_of_amounts(graph, observation)
+        return latent
 
     def critic_body(self, graph: GraphBuilder, observation: spaces.Dict, features: tuple[str, ...]) -> str:
         return self._critic_body(graph, features, ())

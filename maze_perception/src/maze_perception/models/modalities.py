@@ -14,9 +14,10 @@ from maze_kernel.contracts.env import PolicyKey
 from maze_kernel.errors import PluginError
 from maze_perception.blocks.image import ImageFeatures
 from maze_perception.graph import GraphBuilder
+from maze_runtime.env.graph_links import LINKS, NODES
 from maze_runtime.models.shared_critic import ReadTogether
 
-NODES, LINKS, EDGES, NODE_MASK = "nodes", "edge_links", "edges", "node_mask"
+EDGES, NODE_MASK = "edges", "node_mask"
 
 
 @attrs.frozen(kw_only=True)

@@ -46,6 +46,7 @@ class MessagePassing(ShapeNormalizationBlock):
             self.node_networks.append(Layers(n_features + units[-1], units, options.non_lin, bias=True))
             n_features = n_edge_features = units[-1]
         self._aggregation = options.aggregation
+        self.numbered = {self.in_keys[1]: self.in_shapes[0][-2]}
 
     def normalized_forward(self, inputs: TensorDict) -> TensorDict:
         """The features of nodes, and of edges where they are asked for."""

@@ -10,6 +10,7 @@ import numpy as np
 from gymnasium import spaces
 
 from maze_kernel.contracts.env import PolicyKey, StructuredSpaces
+from maze_runtime.env.graph_links import links_of
 from maze_runtime.env.importing import imported
 from maze_runtime.env.mask_reading import masks_of
 from maze_wrappers.options import KeyNormalization
@@ -35,7 +36,7 @@ class NormalizedBox:
 
 
 def normalized_boxes(inner: StructuredSpaces) -> dict[PolicyKey, list[NormalizedBox]]:
-    """The Box observations of each policy key.
+    """The Box observations of each policy key, without masks and the links of graphs.
 
     Statistics belong to an observation's name and are shared by all policy keys that see it, unless these see different
     shapes: then each key has its own, called "key/name".
@@ -51,9 +52,9 @@ def normalized_boxes(inner: StructuredSpaces) -> dict[PolicyKey, list[Normalized
 
 def _boxes(inner: StructuredSpaces) -> Iterator[tuple[PolicyKey, str, spaces.Box]]:
     for key, space in inner.observation.items():
-        masks = masks_of(space, inner.action[key])
+        others = masks_of(space, inner.action[key]) | links_of(space)
         for name, leaf in space.spaces.items():
-            if isinstance(leaf, spaces.Box) and name not in masks:
+            if isinstance(leaf, spaces.Box) and name not in others:
                 yield key, name, leaf
 
 

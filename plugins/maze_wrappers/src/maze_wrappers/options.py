@@ -81,7 +81,7 @@ class ObservationNormalizationOptions:
     clip_range: tuple[float, float] | None = attrs.field(default=None, validator=_ordered)
     """Bounds of the normalised values, e.g. [-10.0, 10.0]; unset does not clip."""
     exclude: tuple[str, ...] = ()
-    """Observation keys to leave alone. Discrete and binary keys and masks are always left alone."""
+    """Observation keys to leave alone. Discrete and binary keys, masks and the links of graphs (`edge_links` beside `nodes`, with any prefix) are always left alone."""  # noqa: E501
     images: bool = True
     """Whether keys of three and more dimensions are normalised, too, unless they are excluded."""
     keys: Mapping[str, KeyNormalization] = attrs.field(factory=dict)

@@ -15,6 +15,7 @@ from maze_kernel.errors import EnvError, RequestError
 from maze_runtime.env.batching import scalar_reward
 from maze_runtime.env.conversion import ActionConversion
 from maze_runtime.env.departures import ReportsDepartures
+from maze_runtime.env.graph_links import links_of
 from maze_runtime.env.mask_reading import forbids, mask_names, masks_of
 from maze_runtime.env.maze_env import MazeEnv
 from maze_runtime.env.simulation import HasNoop
@@ -180,8 +181,8 @@ class StepSkip(EnvWrapper):
 
 
 def _boxes(observation: spaces.Dict, action: spaces.Dict) -> list[str]:
-    masks = masks_of(observation, action)
-    return [name for name, leaf in observation.spaces.items() if isinstance(leaf, spaces.Box) and name not in masks]
+    others = masks_of(observation, action) | links_of(observation)
+    return [name for name, leaf in observation.spaces.items() if isinstance(leaf, spaces.Box) and name not in others]
 
 
 def _require_noops(env: StructuredEnv) -> None:

@@ -111,7 +111,7 @@ def encoding_of(name: str, space: spaces.Space[Any]) -> Encoding:
 def _box(space: spaces.Box) -> Encoding:
     if space.shape == ():
         return Encoding((1,), lambda x: x.float().unsqueeze(-1), lambda x: np.asarray(x, np.float32)[..., None])
-    if _is_bytes(space):
+    if is_bytes(space):
         in_layout = _image_in_fast_layout if _is_planes_of_bytes(space) else _as_it_is
         return Encoding(
             tuple(space.shape),
@@ -124,14 +124,15 @@ def _box(space: spaces.Box) -> Encoding:
     return _to_float(tuple(space.shape))
 
 
-def _is_bytes(space: spaces.Space[Any]) -> bool:
+def is_bytes(space: spaces.Space[Any]) -> bool:
+    """Whether this is a Box of bytes up to 255, which are divided by that."""
     return isinstance(space, spaces.Box) and space.dtype == np.uint8 and bool((space.high == 255).all())
 
 
 def _is_planes_of_bytes(space: spaces.Space[Any]) -> bool:
     """Whether this is an image of bytes (C, H, W)."""
     shape = tuple(space.shape or ())
-    return _is_bytes(space) and len(shape) == 3 and not channels_first(shape)[1]
+    return is_bytes(space) and len(shape) == 3 and not channels_first(shape)[1]
 
 
 def _image_in_fast_layout(x: Tensor) -> Tensor:
