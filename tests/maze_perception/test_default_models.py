@@ -39,11 +39,12 @@ GRAPH = {
     "net_edges": box(6, 2),
     "net_node_mask": spaces.MultiBinary(4),
 }
+GRAPH_OF_NUMBERS = {"nodes": box(4, 3), "edge_links": GRAPH["net_edge_links"]}
 OBSERVATIONS = {
     "sequence": {"history": box(7, 3)},
     "set": SET,
     "graph": GRAPH,
-    "bare-graph": {"nodes": box(4, 3), "edge_links": GRAPH["net_edge_links"]},
+    "bare-graph": GRAPH_OF_NUMBERS,
     "mixed": {**SET, **GRAPH, "history": box(7, 3), "speed": box(2), "counts": spaces.MultiDiscrete([2, 3])},
     "mixed-with-image": {**SET, "screen": spaces.Box(0, 255, (16, 16, 3), np.uint8), "speed": box(2)},
 }
@@ -177,6 +178,14 @@ def test_nodes_that_do_not_exist_and_their_numbers_do_not_matter():
     links = graph["net_edge_links"]
     renamed["net_edge_links"] = np.where(links < 0, links, place[np.clip(links, 0, 3)])
     torch.testing.assert_close(logits_of(model, renamed), logits)
+
+
+def test_links_of_bytes_are_node_numbers():
+    links = np.array([[0, 1], [1, 2], [2, 3], [3, 0], [2, 0], [1, 3]])
+    graph = {"nodes": np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32), "edge_links": links}
+    of_bytes = {**GRAPH_OF_NUMBERS, "edge_links": spaces.Box(0, 255, (6, 2), np.uint8)}
+    logits = [logits_of(model_of(observation)[0], graph) for observation in (GRAPH_OF_NUMBERS, of_bytes)]
+    torch.testing.assert_close(*logits)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
 """From an observation in its space's dtype to the float tensors that networks read. Nothing is trained here.
 
 Discrete becomes one-hot, MultiDiscrete the one-hots of its dimensions one behind the other, bits and integers
-become floats, images of bytes are divided by 255. Scaling and normalising beyond that is a wrapper's work.
+become floats, images of bytes are divided by 255, links of graphs (`env.graph_links`) are not. Scaling and normalising
+beyond that is a wrapper's work.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from torch import Tensor
 
 from maze_kernel.contracts.vector import ArrayDict
 from maze_kernel.errors import SpaceError
+from maze_runtime.env.graph_links import links_of
 from maze_runtime.models.device_constants import DeviceConstants
 from maze_runtime.models.image_layout import channels_first, in_fast_layout
 
@@ -42,9 +44,9 @@ class ObservationEncoder:
     """
 
     def __init__(self, space: spaces.Dict, raw: Iterable[str] = ()) -> None:
-        unchanged = set(raw)
+        unchanged, links = set(raw), links_of(space)
         self._encodings = {
-            name: Encoding(tuple(entry.shape or ())) if name in unchanged else encoding_of(name, entry)
+            name: Encoding(tuple(entry.shape or ())) if name in unchanged else encoding_of(name, entry, name in links)
             for name, entry in space.spaces.items()
         }
         self.shapes = {name: encoding.shape for name, encoding in self._encodings.items()}
@@ -77,8 +79,13 @@ class ObservationEncoder:
         return encoded
 
 
-def encoding_of(name: str, space: spaces.Space[Any]) -> Encoding:
+def encoding_of(name: str, space: spaces.Space[Any], are_links: bool = False) -> Encoding:
     """The encoding of one entry of an observation.
+
+    Args:
+        name: of the entry, for the error.
+        space: of it.
+        are_links: it holds node numbers, which stay what they are.
 
     Raises:
         SpaceError: a space with no encoding, or without a number.
@@ -98,7 +105,7 @@ def encoding_of(name: str, space: spaces.Space[Any]) -> Encoding:
     if isinstance(space, spaces.MultiBinary):
         return _to_float(tuple(space.shape))
     if isinstance(space, spaces.Box):
-        return _box(space)
+        return _to_float(space.shape) if are_links and is_bytes(space) else _box(space)
     raise SpaceError(
         f"observation {name!r} cannot be fed to a network",
         received=str(space),
