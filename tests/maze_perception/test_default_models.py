@@ -105,12 +105,33 @@ def test_an_inventory_is_flattened_and_a_history_that_is_said_to_be_one_is_read_
     )
 
 
+MULTI = {"points": spaces.MultiDiscrete(np.full((5, 3), 2)), "points_mask": spaces.MultiDiscrete([5])}
+LINKS_OF_CHOICES = spaces.MultiDiscrete(np.full((6, 2), 4))
+
+
 @pytest.mark.parametrize(
-    ("name", "near"), [("histroy", ("history",)), ("speed", ())], ids=["no observation", "one dimension"]
+    "observation",
+    [
+        MULTI,
+        {**SET, "points_mask": MULTI["points_mask"]},
+        {**GRAPH, "net_edge_links": LINKS_OF_CHOICES},
+        {**GRAPH, "net_node_mask": spaces.MultiDiscrete([2] * 4)},
+    ],
+    ids=["set", "set-mask", "links", "node-mask"],
+)
+def test_choices_are_one_vector_whatever_they_are_called(observation):
+    assert {kind for kind, _ in kinds(observation, sequences=()).values()} == {"vector"}
+    model_of(observation)
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [("histroy", ("history",)), ("speed", ()), ("points", ())],
+    ids=["no observation", "one dimension", "one-hots"],
 )
 def test_what_cannot_be_a_sequence_is_refused(name, near):
     with pytest.raises(RequestError, match=f"to read '{name}' as a sequence") as caught:
-        model_of({"history": box(7, 3), "speed": box(2)}, sequences=[name])
+        model_of({"history": box(7, 3), "speed": box(2), "points": MULTI["points"]}, sequences=[name])
     assert caught.value.nearest == near
 
 

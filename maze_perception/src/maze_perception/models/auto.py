@@ -25,7 +25,7 @@ from maze_perception.blocks.general import Flatten
 from maze_perception.graph import GraphBuilder, chosen_block
 from maze_perception.models.assembly import assemble, find_inputs
 from maze_perception.models.concat import add_concatenation
-from maze_perception.models.modalities import Modality, add_stack, is_image, modalities_of, told
+from maze_perception.models.modalities import Modality, add_stack, is_image, modalities_of, rows_of, told
 from maze_perception.models.precision import with_precision
 from maze_perception.options import AutoOptions, DenseOptions, FlattenOptions, Initialisation, NonLinearity
 from maze_runtime.models.actor_critic import StructuredActorCritic
@@ -62,20 +62,20 @@ def check_sequences(context: ModelContext, names: Iterable[str]) -> None:
     Raises:
         RequestError: names the first one.
     """
-    shapes: dict[str, set[tuple[int, ...]]] = {}
+    known: dict[str, list[spaces.Space[Any]]] = {}
     for observation in context.spaces.observation.values():
         for name, space in observation.spaces.items():
-            shapes.setdefault(name, set()).add(space.shape or ())
+            known.setdefault(name, []).append(space)
     for name in names:
-        if any(len(shape) == 2 for shape in shapes.get(name, ())):
+        if any(len(rows_of(space)) == 2 for space in known.get(name, ())):
             continue
         raise RequestError(
             f"the model is to read {name!r} as a sequence, which is no observation of two dimensions",
-            received=" or ".join(map(str, shapes[name])) if name in shapes else None,
-            expected="an observation (T, D), its steps in the order of time",
+            received=" or ".join(map(str, known[name])) if name in known else None,
+            expected="a Box or MultiBinary (T, D), its steps in the order of time",
             option="sequences",
             owner="maze-perception",
-            nearest=() if name in shapes else nearest(name, shapes),
+            nearest=() if name in known else nearest(name, known),
             help="take it out of [model] sequences",
         )
 

@@ -75,6 +75,11 @@ def is_image(space: spaces.Space[Any]) -> bool:
     return len(space.shape) == 3 and sorted(space.shape)[1] >= 8
 
 
+def rows_of(space: spaces.Space[Any]) -> tuple[int, ...]:
+    """The shape of a space whose rows networks can tell apart; () for MultiDiscrete, encoded as one vector."""
+    return () if isinstance(space, spaces.MultiDiscrete) else space.shape or ()
+
+
 def _graph(observation: spaces.Dict, name: str, left: list[str]) -> Modality | None:
     """`nodes` (N, D) and `edge_links` (E, 2), and `edges` (E, F) and `node_mask` (N,) where they are; any prefix."""
     base, at, key = name.partition("@")
@@ -83,7 +88,8 @@ def _graph(observation: spaces.Dict, name: str, left: list[str]) -> Modality | N
         return None
     parts = {role: f"{prefix}{role}{at}{key}" for role in (NODES, LINKS, EDGES, NODE_MASK)}
     parts = {role: part for role, part in parts.items() if part in left}
-    if LINKS not in parts or len(observation[name].shape or ()) != 2:
+    shapes = {role: rows_of(observation[part]) for role, part in parts.items()}
+    if LINKS not in parts or len(shapes[NODES]) != 2 or not all(shapes.values()):
         return None
     return Modality(kind="graph", name=f"{prefix}graph{at}{key}", parts=parts)
 
@@ -92,8 +98,8 @@ def _set(observation: spaces.Dict, name: str, left: list[str]) -> Modality | Non
     """Items (N, D) and `<name>_mask` (N,)."""
     base, at, key = name.partition("@")
     mask = f"{base}_mask{at}{key}"
-    shape = observation[name].shape or ()
-    if len(shape) != 2 or mask not in left or (observation[mask].shape or ()) != shape[:1]:
+    shape = rows_of(observation[name])
+    if len(shape) != 2 or mask not in left or rows_of(observation[mask]) != shape[:1]:
         return None
     return Modality(kind="set", name=name, parts={"main": name, "mask": mask})
 
