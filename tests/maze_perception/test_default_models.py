@@ -75,6 +75,9 @@ def test_every_observation_is_told_by_its_space_and_name():
     }
     boxes = {"a": spaces.Box(0, 255, (8, 8), np.uint8), "b": box(3, 9, 9), "c": box(9, 9, 3), "d": box(2, 2, 2)}
     assert [kind for kind, _ in kinds(boxes).values()] == ["image", "image", "image", "vector"]
+    # channels are first or last: a grid whose middle dimension is short is no image
+    assert kinds({"grid": box(10, 3, 10)}) == {"grid": ("vector", {"grid"})}
+    assert kinds({"grid": box(12, 4, 10)}) == {"grid": ("vector", {"grid"})}
     # the mask of an action head is no mask of a set; nodes without links are no graph; rows no sequence, unless said
     assert kinds(SET, ("points",)) == {"points": ("vector", {"points"})}
     assert kinds({"inventory": box(200, 2)}) == {"inventory": ("vector", {"inventory"})}

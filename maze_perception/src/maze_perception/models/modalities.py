@@ -15,6 +15,7 @@ from maze_kernel.errors import PluginError
 from maze_perception.blocks.image import ImageFeatures
 from maze_perception.graph import GraphBuilder
 from maze_runtime.env.graph_links import LINKS, NODES
+from maze_runtime.models.image_layout import channels_first
 from maze_runtime.models.shared_critic import ReadTogether
 
 EDGES, NODE_MASK = "edges", "node_mask"
@@ -72,7 +73,7 @@ def is_image(space: spaces.Space[Any]) -> bool:
         return False
     if len(space.shape) == 2:
         return bool(space.dtype == np.uint8) and min(space.shape) >= 8
-    return len(space.shape) == 3 and sorted(space.shape)[1] >= 8
+    return len(space.shape) == 3 and min(channels_first(space.shape)[0][1:]) >= 8
 
 
 def rows_of(space: spaces.Space[Any]) -> tuple[int, ...]:
