@@ -45,6 +45,24 @@ def test_options_stand_beside_the_name_and_their_defaults_are_filled_in(kernel):
         ({"use": "beta", "speed": 3}, 'speed is not an option of distribution "beta"', "speed = 3", None),
         ({"use": "squashed-gaussian", "max_log_std": "x"}, "max_log_std has the wrong type", 'max_log_std = "x"', None),
         ({"use": "squashed-gaussian", "max_log_std": -30.0}, "is not greater", "max_log_std = -30.0", None),
+        (
+            {"use": "squashed-gaussian", "max_log_std": -1.0},
+            "initial_log_std 0.0 is not between",
+            "max_log_std = -1.0",
+            None,
+        ),
+        (
+            {"use": "squashed-gaussian", "min_log_std": 0.5},
+            "initial_log_std 0.0 is not between",
+            "min_log_std = 0.5",
+            None,
+        ),
+        (
+            {"use": "diagonal-gaussian", "initial_log_std": 3.0},
+            "initial_log_std 3.0 is not between",
+            "initial_log_std = 3.0",
+            None,
+        ),
         ({"use": "beta", "spaces": "Box"}, "spaces is not an option of", 'spaces = "Box"', "space"),
         (
             {"use": "squashed-gaussian", "log_std_init": -2.0},

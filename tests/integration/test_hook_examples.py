@@ -97,7 +97,7 @@ use = "gym"
 id = "Pendulum-v1"
 [model]
 use = "auto"
-distributions = [{ use = "steady", max_log_std = -2.0 }]
+distributions = [{ use = "steady", log_std = -2.0 }]
 [trainer]
 use = "ppo"
 """

@@ -97,8 +97,8 @@ class MazeHooks(Protocol):
         from maze_distributions.gaussian import DiagonalGaussian
         from maze_distributions.options import GaussianOptions
 
-        def steady(space, *, max_log_std: float = -1.0):
-            return DiagonalGaussian(space, GaussianOptions(max_log_std=max_log_std))
+        def steady(space, *, log_std: float = -1.0):
+            return DiagonalGaussian(space, GaussianOptions(initial_log_std=log_std, max_log_std=0.0))
         @hookimpl
         def maze_distributions():
             yield c.DistributionComponent(name="steady", target="my_plugin:steady", summary="Explores little.")
