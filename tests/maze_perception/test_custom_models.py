@@ -54,6 +54,24 @@ class Echo(Policy):
         return {**super().forward(observation), **observation}
 
 
+class Odd(Policy):
+    def __init__(self, *, odd, **shapes):
+        super().__init__(**shapes)
+        self.odd = odd
+
+    def forward(self, observation):
+        logits = super().forward(observation)
+        x = logits["action"]
+        odd = {
+            "none": {"hidden": None},
+            "scalar": {"aux": x.sum()},
+            "averaged": {"action": x.mean(0, keepdim=True)},
+            "double": {"action": x.double()},
+            "integers": {"action": x.long()},
+        }
+        return {**logits, **odd[self.odd]}
+
+
 class Greedy(Policy):
     def __init__(self, *, obs_shapes, action_logits_shapes):
         super().__init__(obs_shapes={"speed": obs_shapes["speed"]}, action_logits_shapes=action_logits_shapes)
@@ -141,6 +159,10 @@ def test_policy_keys_have_networks_of_their_own(make_model):
     assert sizes == [4 * 8 + 8 + 8 * 2 + 2, 4 * 3 + 3 + 3 * 3 + 3]
 
 
+def odd(how):
+    return {"policy": {"use": f"{HERE}:Odd", "kwargs": {"odd": how}}}
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
@@ -151,6 +173,11 @@ def test_policy_keys_have_networks_of_their_own(make_model):
         ({"policy": {"use": "torch:zeros", "kwargs": {"size": [2]}}}, ["torch.nn.Module", "Tensor"]),
         ({"policies": {"0 ": {"use": f"{HERE}:Policy"}}}, ["'0 '", "does not exist"]),
         ({"policy": {"use": f"{HERE}:Echo"}}, ["Echo", "'x'", "observation already"]),
+        (odd("none"), ["Odd gives 'hidden'", "NoneType"]),
+        (odd("scalar"), ["Odd gives 'aux'", "shape ()"]),
+        (odd("averaged"), ["Odd gives 'action'", "shape (1, 3)"]),
+        (odd("double"), ["Odd gives 'action'", "torch.float64"]),
+        (odd("integers"), ["Odd gives 'action'", "torch.int64"]),
         ({"policy": {"use": f"{HERE}:Greedy"}}, ["KeyError", "speed", "x"]),
         ({"policy": {"use": "torch.nn:Linear", "kwargs": {"in_features": 9, "out_features": 3}}}, ["Linear", "x (4,)"]),
     ],

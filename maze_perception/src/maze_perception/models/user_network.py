@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from maze_kernel.errors import RequestError
@@ -98,6 +99,8 @@ class UserNetwork(PerceptionBlock):
     def _check(self, out_shapes: Mapping[str, Shape]) -> dict[str, Shape]:
         """Shapes of everything it gives: what it must give, then the rest."""
         outputs = run_on_zeros(self.name, self.module, self._call, dict(zip(self.in_keys, self.in_shapes, strict=True)))
+        for name, output in outputs.items():
+            self._require_rows(name, output)
         found = {name: tuple(tensor.shape[1:]) for name, tensor in outputs.items()}
         for name, shape in out_shapes.items():
             if found.get(name) != tuple(shape):
@@ -115,6 +118,24 @@ class UserNetwork(PerceptionBlock):
                     help="return what the critic shall share under a name of its own",
                 )
         return {**{name: tuple(shape) for name, shape in out_shapes.items()}, **extra}
+
+    def _require_rows(self, name: str, output: Any) -> None:
+        """Refuse what it gives for two samples where that is no tensor of two rows in single precision.
+
+        What was not asked for may be integers.
+        """
+        is_tensor = isinstance(output, Tensor)
+        is_counted = is_tensor and (output.dtype.is_floating_point or name in self._required)
+        is_other = is_counted and output.dtype != torch.float32
+        if not is_tensor or is_other or output.shape[:1] != (2,):
+            raise BlockError(
+                f"{self.name} gives {name!r}, which is no tensor with one row a sample",
+                received=f"shape {tuple(output.shape)}, {output.dtype} for two samples of zeros"
+                if is_tensor
+                else type(output).__name__,
+                expected=f"a tensor (B, ...) of {torch.float32}",
+                help="what is averaged over the batch, or is no tensor, is left out of what forward returns",
+            )
 
 
 def _copy(module: nn.Module, options: NetworkOptions) -> nn.Module:
