@@ -204,3 +204,10 @@ def test_three_outputs_are_refused():
 
 def test_forward_and_backward_trace_as_one_graph():
     check_compiled_block(lambda: build(*CASES["masked edges"]), backend="aot_eager")
+
+
+@pytest.mark.parametrize("n_inputs", [0, 1, 5])
+def test_another_number_of_inputs_is_refused(n_inputs):
+    with pytest.raises(BlockError, match="MessagePassing takes") as caught:
+        build("message-passing", {}, [NODES.shape[1:]] * n_inputs)
+    assert "input" in caught.value.expected

@@ -538,6 +538,7 @@ def test_an_observation_in_inputs_and_modalities_goes_both_ways(make_model):
 @pytest.mark.parametrize(
     ("inputs", "words"),
     [
+        ({"both": []}, ["[model.inputs] both reads nothing", "a, "]),
         ({"both": ["points", "a"], "nothing": ["a"]}, ["'nothing'", "both"]),
         ({"both": ["pointz", "a"]}, ["'pointz'", "points"]),
         ({"both": ["points", "a"], "points": ["both", "mask"]}, ["circle", "'both' -> 'points' -> 'both'"]),

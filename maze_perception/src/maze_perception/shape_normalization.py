@@ -29,6 +29,12 @@ class ShapeNormalizationBlock(PerceptionBlock):
     ) -> None:
         super().__init__(in_keys, out_keys, in_shapes)
         ranks = (in_num_dims,) * len(self.in_keys) if isinstance(in_num_dims, int) else tuple(in_num_dims)
+        if not ranks or len(ranks) != len(self.in_keys):
+            raise BlockError(
+                f"{type(self).__name__} takes another number of inputs",
+                received=f"inputs {list(self.in_keys)}",
+                expected=f"{len(ranks)} inputs" if ranks else "at least one input",
+            )
         self._ranks = dict(zip(self.in_keys, ranks, strict=True))
         self._first_key, self._first_rank = self.in_keys[0], ranks[0]
         first = self.in_shapes[0]

@@ -23,6 +23,13 @@ def check_wiring(wiring: Wiring, blocks: Iterable[str], observations: Iterable[s
     for block, sources in wiring.items():
         if block not in blocks:
             raise unknown_name(f"[model.inputs] names the block {block!r}", blocks)
+        if not sources:
+            raise RequestError(
+                f"[model.inputs] {block} reads nothing",
+                received="an empty list",
+                expected=f"some of {', '.join(sorted(observations | set(wiring) - {block}))}",
+                owner="maze-perception",
+            )
         for source in sources:
             if source not in observations and source not in wiring:
                 raise unknown_name(f"[model.inputs] {block} reads {source!r}", observations | set(wiring) - {block})
