@@ -237,3 +237,41 @@ def test_a_block_around_a_module_shows_its_layers(make_model):
 
 def two_layers():
     return nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 8))
+
+
+def _policy_and_critic_of_one_class_name():
+    class Net(nn.Module):
+        def __init__(self, *, obs_shapes, action_logits_shapes):
+            super().__init__()
+            self.body, self.head, self.more = nn.Linear(4, 8), nn.Linear(8, 3), nn.Linear(8, 8)
+
+        def forward(self, observation):
+            hidden = self.body(observation["x"]).tanh()
+            return {"action": self.head(hidden), "latent": self.more(hidden)}
+
+    policy = Net
+
+    class Net(nn.Module):
+        def __init__(self, *, obs_shapes, output_shapes):
+            super().__init__()
+            self.body, self.head = nn.Linear(8, 2), nn.Linear(2, 1)
+
+        def forward(self, observation):
+            return {"value": self.head(self.body(observation["latent"]))}
+
+    return policy, Net
+
+
+def test_networks_of_one_class_name_are_drawn_behind_each_other(make_model):
+    policy, critic = _policy_and_critic_of_one_class_name()
+    structured = flat_spaces(spaces.Dict(x=spaces.Box(-1, 1, (4,))), spaces.Dict(action=spaces.Discrete(3)))
+    graphs = named_graphs(make_model(structured, {"use": "custom", "policy": policy, "critic": critic}))
+    blocks = {block.name: (block.in_keys, block.n_parameters) for block in graphs["critic"].blocks}
+    assert blocks == {
+        "Net.body": (("x",), 40),
+        "Net.head": (("Net.body",), 27),
+        "Net.more": (("Net.body",), 72),
+        "Net.body [2]": (("latent",), 18),
+        "Net.head [2]": (("Net.body [2]",), 3),
+    }
+    assert len(draw(graphs["critic"], "critic").boxes) > len(blocks)

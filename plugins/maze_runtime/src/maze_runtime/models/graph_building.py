@@ -5,8 +5,11 @@ Networks that are built from blocks say so by a method `block_graph`; any other 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
+from itertools import chain, count
 from typing import Any
+
+import attrs
 
 from maze_kernel.contracts.networks import BlockNode, NetworkGraph, Shape
 
@@ -61,9 +64,10 @@ def graph_of(
     for module in modules:
         if hasattr(module, "block_graph"):
             nodes, inner_shapes = module.block_graph()
-            blocks += nodes
-            known |= {key: tuple(shape) for key, shape in inner_shapes.items()}
-            named = module.outputs
+            fresh = _fresh_keys(nodes, blocks)
+            blocks += _renamed(nodes, blocks, fresh)
+            known |= {fresh.get(key, key): tuple(shape) for key, shape in inner_shapes.items()}
+            named = {name: fresh.get(key, key) for name, key in module.outputs.items()}
         else:
             named = {name: f"model/{name}" for name in outputs}
             blocks.append(_one_block(module, tuple(known), tuple(named.values())))
@@ -78,6 +82,31 @@ def graph_of(
         outputs={name: key for name, key in named.items() if name in outputs},
         note=note,
     )
+
+
+def _fresh_keys(nodes: Sequence[BlockNode], before: Sequence[BlockNode]) -> dict[str, str]:
+    """Other names for the tensors that are called like one of a module before, as those of two classes of one name."""
+    made = {key for node in before for key in node.out_keys}
+    return {key: _fresh(key, made) for node in nodes for key in node.out_keys if key in made}
+
+
+def _renamed(nodes: Sequence[BlockNode], before: Sequence[BlockNode], fresh: Mapping[str, str]) -> list[BlockNode]:
+    taken = {node.name for node in before}
+    return [
+        attrs.evolve(
+            node,
+            name=_fresh(node.name, taken),
+            in_keys=tuple(fresh.get(key, key) for key in node.in_keys),
+            out_keys=tuple(fresh.get(key, key) for key in node.out_keys),
+        )
+        for node in nodes
+    ]
+
+
+def _fresh(name: str, taken: Container[str]) -> str:
+    """The name, with a number behind it where it is taken."""
+    names = chain([name], (f"{name} [{number}]" for number in count(2)))
+    return next(free for free in names if free not in taken)
 
 
 def _one_block(module: Any, in_keys: tuple[str, ...], out_keys: tuple[str, ...]) -> BlockNode:
