@@ -64,6 +64,7 @@ class Odd(Policy):
         x = logits["action"]
         odd = {
             "none": {"hidden": None},
+            "mask": {"action_mask": torch.ones_like(x)},
             "scalar": {"aux": x.sum()},
             "averaged": {"action": x.mean(0, keepdim=True)},
             "double": {"action": x.double()},
@@ -134,6 +135,12 @@ def test_masks_are_applied_behind_the_policy(make_model):
         [True, False, True],
     ]
     assert model.value("0", observation).shape == (2,)
+
+
+def test_a_policy_does_not_give_the_mask_of_its_action(make_model):
+    own = {**table(), **odd("mask")}
+    with pytest.raises(MazeError, match="Odd gives 'action_mask', which is an observation already"):
+        make_model(spaces_of({"x": VECTOR, "action_mask": spaces.MultiBinary(3)}), own)
 
 
 @pytest.mark.parametrize(("action", "n_values"), [(spaces.Discrete(3), 3), (VECTOR, 1)])

@@ -91,7 +91,9 @@ def _key_networks(
     if network is None:
         return parts.joined(None, parts.default_policy(), {})
     _refuse_constants(distribution)
-    policy = UserNetwork.build(network, parts.shapes, "action_logits_shapes", distribution.logits_shapes())
+    policy = UserNetwork.build(
+        network, parts.shapes, "action_logits_shapes", distribution.logits_shapes(), taken=parts.masked
+    )
     extra = {name: shape for name, shape in policy.found_shapes.items() if name not in parts.logits_shapes}
     if extra and not parts.values_actions:
         shared = InferenceBlock({policy.name: policy}, parts.shapes, policy.out_keys)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
@@ -27,6 +27,7 @@ class UserNetwork(PerceptionBlock):
         in_shapes: observation to shape of one sample.
         out_shapes: output to shape that it must give; what it gives besides is found by a pass of zeros.
         takes_dict: how it is called.
+        taken: names that nothing it gives may have, besides those of what it reads.
 
     Attributes:
         name: of its class.
@@ -34,12 +35,17 @@ class UserNetwork(PerceptionBlock):
     """
 
     def __init__(
-        self, module: nn.Module, in_shapes: Mapping[str, Shape], out_shapes: Mapping[str, Shape], takes_dict: bool
+        self,
+        module: nn.Module,
+        in_shapes: Mapping[str, Shape],
+        out_shapes: Mapping[str, Shape],
+        takes_dict: bool,
+        taken: Iterable[str] = (),
     ) -> None:
         super().__init__(tuple(in_shapes), tuple(map(self.out_key, out_shapes)), tuple(in_shapes.values()))
         self.module, self.name = module, type(module).__name__
         self._required, self._takes_dict = tuple(out_shapes), takes_dict
-        self.found_shapes = self._check(out_shapes)
+        self.found_shapes = self._check(out_shapes, {*self.in_keys, *taken})
         self._names = tuple(self.found_shapes)
         self.out_keys = tuple(map(self._key_of, self._names))
 
@@ -50,7 +56,13 @@ class UserNetwork(PerceptionBlock):
 
     @classmethod
     def build(
-        cls, options: NetworkOptions, in_shapes: Mapping[str, Shape], out_name: str, out_shapes: Mapping[str, Shape]
+        cls,
+        options: NetworkOptions,
+        in_shapes: Mapping[str, Shape],
+        out_name: str,
+        out_shapes: Mapping[str, Shape],
+        *,
+        taken: Iterable[str] = (),
     ) -> UserNetwork:
         """Construct or copy the user's network, imported; `out_name` is the argument that `out_shapes` is given as."""
         offered = {"obs_shapes": dict(in_shapes), out_name: dict(out_shapes)}
@@ -61,7 +73,7 @@ class UserNetwork(PerceptionBlock):
             accepted = {name: value for name, value in offered.items() if _accepts(make, name)}
             module, takes_shapes = _made(make, {**accepted, **options.kwargs}, out_name), "obs_shapes" in accepted
         takes_dict = takes_shapes if options.inputs == "auto" else options.inputs == "dict"
-        return cls(module, in_shapes, out_shapes, takes_dict=takes_dict)
+        return cls(module, in_shapes, out_shapes, takes_dict=takes_dict, taken=taken)
 
     def forward(self, inputs: TensorDict) -> TensorDict:
         """(B, ...) tensors by name to (B, ...) tensors by `out_keys`: what it gives besides keeps its name."""
@@ -96,7 +108,7 @@ class UserNetwork(PerceptionBlock):
             )
         return dict(zip(self._required, tensors, strict=True))
 
-    def _check(self, out_shapes: Mapping[str, Shape]) -> dict[str, Shape]:
+    def _check(self, out_shapes: Mapping[str, Shape], taken: set[str]) -> dict[str, Shape]:
         """Shapes of everything it gives: what it must give, then the rest."""
         outputs = run_on_zeros(self.name, self.module, self._call, dict(zip(self.in_keys, self.in_shapes, strict=True)))
         for name, output in outputs.items():
@@ -112,7 +124,7 @@ class UserNetwork(PerceptionBlock):
                 )
         extra = {name: shape for name, shape in found.items() if name not in out_shapes}
         for name in extra:
-            if name in self.in_keys:
+            if name in taken:
                 raise BlockError(
                     f"{self.name} gives {name!r}, which is an observation already",
                     help="return what the critic shall share under a name of its own",
