@@ -1,11 +1,13 @@
 """The default model and the concat template, from spaces to logits and values."""
 
 import copy
+import sys
 
 import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
+from torch import nn
 
 from maze_kernel.config.load import select
 from maze_kernel.contracts.env import StructuredSpaces
@@ -596,3 +598,19 @@ def test_class_numbers_that_may_be_amounts_are_told(make_model, kind):
 def test_class_numbers_are_read_without_a_word(make_model, recwarn, kind):
     make_model(flat(_kinds(*kind), {"action": DISCRETE}), ONE_HOT)
     assert not [one for one in recwarn if issubclass(one.category, MazeWarning)]
+
+
+class Eyes(nn.Linear):
+    def __init__(self):
+        super().__init__(4, 4)
+        nn.init.eye_(self.weight)
+        nn.init.constant_(self.bias, 7.0)
+
+
+def test_a_module_of_the_users_keeps_its_weights(make_model, monkeypatch):
+    monkeypatch.setitem(sys.modules, "modules_of_tests", sys.modules[__name__])
+    table = {"use": "concat", "blocks": {"feature": {"use": "torch-model", "module": "modules_of_tests:Eyes"}}}
+    model = make_model(flat({"observation": VECTOR}, {"action": DISCRETE}), table)
+    module = model.policies["key_0"].blocks["observation_feature_block"].module
+    assert torch.equal(module.weight, torch.eye(4))
+    assert (module.bias == 7.0).all()

@@ -31,7 +31,8 @@ class PerceptionBlock(nn.Module):
         in_shapes: shape of one sample of each input, without batch dimension.
 
     Subclasses write `forward`. They may write `make_mirror` to be evaluated in NumPy during rollouts, and
-    `keeps_float32 = True` where they cannot compute in another precision.
+    `keeps_float32 = True` where they cannot compute in another precision, and `keeps_weights = True` where a model's
+    `init` leaves their weights as they are.
 
     Attributes:
         numbered: inputs that hold numbers of something, of classes say, to how many of these there are.

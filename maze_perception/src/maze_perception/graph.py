@@ -30,6 +30,10 @@ def chosen_block(catalog: Any, selection: Selection) -> BuildBlock:
     return build
 
 
+KEEPS_WEIGHTS = "keeps_weights"
+"""Attribute of blocks whose weights are as their constructor made them, whatever `init` says."""
+
+
 class GraphBuilder:
     """Blocks added so far, and the shape of every tensor.
 
@@ -79,7 +83,8 @@ class GraphBuilder:
             error.what = f"block {name!r}: {error.what}"
             error.received = f"{error.received}; inputs: {sources}" if error.received else sources
             raise
-        initialise(block, self._init, self.body_gain if gain is None else gain)
+        if not getattr(block, KEEPS_WEIGHTS, False):
+            initialise(block, self._init, self.body_gain if gain is None else gain)
         for key, in_shape in zip(block.in_keys, block.in_shapes, strict=True):
             if key == BEGINS or key.startswith(STATE):
                 self.inputs[key] = self.shapes[key] = tuple(in_shape)

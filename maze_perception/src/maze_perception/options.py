@@ -168,7 +168,8 @@ class TorchModelOptions:
 
     module: str
     """"package.module:Class" of a torch.nn.Module, called with the inputs as (B, ...) tensors in their order; gives a
-    tensor, a tuple in the order of the outputs, or a dict by their names."""
+    tensor, a tuple in the order of the outputs, or a dict by their names. It begins with the weights that its
+    constructor gives it."""
     kwargs: dict[str, Any] = attrs.field(factory=dict)
     """Keyword arguments of its constructor."""
 

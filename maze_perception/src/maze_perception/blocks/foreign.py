@@ -38,6 +38,8 @@ class Functional(PerceptionBlock):
 class TorchModel(PerceptionBlock):
     """A module of the user's, called with tensors of one batch dimension."""
 
+    keeps_weights = True  # its author's, learnt elsewhere perhaps
+
     def __init__(
         self,
         in_keys: Sequence[str],
