@@ -137,6 +137,22 @@ def test_lower_temperature_lowers_the_entropy(case):
     torch.testing.assert_close(entropies[2], distribution.entropy(logits), rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("temperature", [1e-30, 1e-10, 1e-3, 1e9])
+def test_no_temperature_makes_a_choice_that_is_forbidden_or_takes_one_for_it(temperature):
+    logits = torch.tensor([[-0.5, -0.2, MASKED_LOGIT, -0.3, -0.4, -0.1]])
+    for kind, space in (
+        (Categorical, spaces.Discrete(6)),
+        (MultiCategorical, spaces.MultiDiscrete([2, 4])),
+        (Bernoulli, spaces.MultiBinary(6)),
+    ):
+        distribution = kind(space)
+        tempered = distribution.temper(logits, temperature)
+        assert torch.equal(distribution.mode(tempered), distribution.mode(logits))
+        assert tempered[0, 2] == MASKED_LOGIT
+        assert torch.isfinite(distribution.entropy(tempered)).all()
+        assert distribution.mode_numpy(tempered.numpy()).tolist() == distribution.mode(logits).tolist()
+
+
 def test_kl_is_zero_to_itself_and_positive_to_others(case):
     distribution, _ = case
     logits, other = logits_for(distribution), logits_for(distribution, seed=1)

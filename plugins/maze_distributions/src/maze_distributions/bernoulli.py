@@ -13,6 +13,7 @@ from torch.nn.functional import softplus
 
 from maze_distributions.shapes import flatten_action, unflatten_action
 from maze_kernel.errors import SpaceError
+from maze_runtime.models.masking import MASKED_BELOW, MASKED_LOGIT
 from maze_runtime.models.same_operations import same_operations
 
 
@@ -69,8 +70,9 @@ class Bernoulli:
         return divergence.sum(-1)
 
     def temper(self, logits: Tensor, temperature: float) -> Tensor:
-        """sigmoid(logits / T)."""
-        return logits / temperature
+        """sigmoid(logits / T); forbidden bits stay so."""
+        tempered = (logits / temperature).clamp(MASKED_LOGIT, -MASKED_LOGIT)
+        return torch.where(logits <= MASKED_BELOW, logits, tempered)
 
     def sample_numpy(self, logits: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Like `sample`: u < sigmoid(l) is logit(u) < l, and logit(u) is a standard logistic draw."""

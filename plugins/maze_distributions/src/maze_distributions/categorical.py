@@ -12,7 +12,7 @@ from torch import Tensor
 from maze_distributions.shapes import flatten_action, unflatten_action
 from maze_kernel.errors import SpaceError
 from maze_runtime.models.device_constants import DeviceConstants
-from maze_runtime.models.masking import MASKED_LOGIT, check_rows
+from maze_runtime.models.masking import MASKED_BELOW, MASKED_LOGIT, check_rows
 from maze_runtime.models.same_operations import same_operations
 from maze_runtime.native.choices import ChoiceSampler, can_draw
 
@@ -40,6 +40,12 @@ def _gumbel_argmax_numpy(logits: np.ndarray, rng: np.random.Generator) -> np.nda
 def _entropy(log_probabilities: Tensor) -> Tensor:
     """H = −Σ p log p; a masked entry contributes 0 · (large finite) = 0."""
     return -(log_probabilities.exp() * log_probabilities).sum(-1)
+
+
+def _temper(logits: Tensor, temperature: float) -> Tensor:
+    """Logits (..., n) of softmax(logits / T), the highest 0: small ones are no masks, and masks stay."""
+    tempered = (logits - logits.amax(-1, keepdim=True)) / temperature
+    return torch.where(logits <= MASKED_BELOW, logits, tempered.clamp(min=MASKED_LOGIT))
 
 
 def _kl(log_p: Tensor, log_q: Tensor) -> Tensor:
@@ -88,7 +94,7 @@ class Categorical:
 
     def temper(self, logits: Tensor, temperature: float) -> Tensor:
         """softmax(logits / T)."""
-        return logits / temperature
+        return _temper(logits, temperature)
 
     def sample_numpy(self, logits: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Like `sample`; a fully masked row raises MaskError."""
@@ -193,7 +199,10 @@ class MultiCategorical:
 
     def temper(self, logits: Tensor, temperature: float) -> Tensor:
         """softmax(logits / T) in each dimension."""
-        return logits / temperature
+        tempered = _temper(self._rows(logits), temperature).flatten(-2)
+        if self._places is None:
+            return tempered
+        return tempered.index_select(-1, torch.from_numpy(self._places).to(logits.device))
 
     def sample_numpy(self, logits: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Like `sample`; a fully masked dimension raises MaskError."""
