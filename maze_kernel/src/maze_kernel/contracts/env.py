@@ -1,8 +1,4 @@
-"""The one environment contract: `StructuredEnv`.
-
-A flat Gymnasium environment is the special case of one policy key and one agent. Multi-step, multi-agent and
-hierarchical environments answer the same questions with more than one key or agent.
-"""
+"""The one environment contract: `StructuredEnv`; flat environments are its case of one policy key and one agent."""
 
 from __future__ import annotations
 
@@ -36,11 +32,14 @@ class StructuredSpaces:
     """The spaces of an environment, by policy key.
 
     `agent_counts` gives the number of agents a policy key, −1 where it changes during an episode; by default 1 each.
+    `pays_differences`: an episode is one flat step, at whose end `get_actor_rewards` gives decision d the difference
+    G_d − G_{d+1}, with G_d what its actor is paid from d on, undiscounted: the sum from a decision on is a return.
     """
 
     observation: Mapping[PolicyKey, spaces.Dict]
     action: Mapping[PolicyKey, spaces.Dict]
     agent_counts: Mapping[PolicyKey, int] = attrs.Factory(lambda self: dict.fromkeys(self.action, 1), takes_self=True)
+    pays_differences: bool = attrs.field(default=False, eq=False)
 
     @property
     def policy_keys(self) -> tuple[PolicyKey, ...]:

@@ -63,10 +63,10 @@ class PettingZooEnv:
         except Exception as error:
             _explain(game, error)
         self._access = Access(game)
-        self.structured_spaces = structured_spaces(self._seats)
+        self.structured_spaces = structured_spaces(self._seats, options.rewards)
         self._random = frozenset(options.random_agents)
         self._learners = frozenset(self._seats) - self._random
-        self._pays_own = options.rewards == "own"
+        self._pays_own = self.structured_spaces.pays_differences
         self._rng = np.random.default_rng()
         self._ledger = Ledger()
         self._agent = next(iter(self._seats))

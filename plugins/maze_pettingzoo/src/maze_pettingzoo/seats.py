@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import attrs
 import numpy as np
@@ -99,8 +99,8 @@ def take_seats(game: Any, options: PettingZooOptions) -> dict[str, Seat]:
     return seats
 
 
-def structured_spaces(seats: Mapping[str, Seat]) -> StructuredSpaces:
-    """The spaces by policy key.
+def structured_spaces(seats: Mapping[str, Seat], rewards: Literal["own", "team"]) -> StructuredSpaces:
+    """The spaces by policy key; an agent that is the only one is its own team.
 
     Raises:
         RequestError: agents of one policy have unlike spaces.
@@ -125,6 +125,7 @@ def structured_spaces(seats: Mapping[str, Seat]) -> StructuredSpaces:
         observation={key: seat.observation_space for key, seat in by_key.items()},
         action={key: seat.actions.outer for key, seat in by_key.items()},
         agent_counts=counts,
+        pays_differences=rewards == "own" and len(seats) > 1,
     )
 
 

@@ -57,10 +57,10 @@ class VectorGames:
                 help="set it to DISABLED and reset the rows of options['reset_mask'] when asked to",
             )
         seats = take_seats(FirstGame(batch), PettingZooOptions(id="", policies=options.policies))
-        self.structured_spaces = structured_spaces(seats)
+        self.structured_spaces = structured_spaces(seats, options.rewards)
         self._turns = [_Turn(agent, seat, self.n_envs) for agent, seat in seats.items()]
         self._agents = list(seats)
-        self._pays_own = options.rewards == "own"
+        self._pays_own = self.structured_spaces.pays_differences
         self._env_index = np.arange(self.n_envs)
         self._never, self._always = np.zeros(self.n_envs, np.bool_), np.ones(self.n_envs, np.bool_)
         self._paid: list[np.ndarray] = []

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from maze_kernel.contracts.env import PolicyKey
+from maze_kernel.contracts.env import PolicyKey, StructuredSpaces
 from maze_kernel.contracts.transform import Transform
 from maze_wrappers.counted_in_blocks import CountedInBlocks
 from maze_wrappers.options import ReturnNormalizationOptions
@@ -19,7 +19,8 @@ class ReturnNormalization(Transform):
     """r'_t = r_t / sqrt(Var(R) + epsilon) with R_t = gamma R_{t−1} + r_t running in each environment.
 
     R starts at 0 in each episode. The variance is that of all R seen while training; rewards are not shifted.
-    In a structured environment every sub-step counts as a step.
+    In a structured environment every sub-step counts as a step. Where agents are paid by differences of their returns,
+    the variance is that of these, one a decision, as they are known when an episode ends.
     """
 
     def __init__(self, options: ReturnNormalizationOptions) -> None:
@@ -28,6 +29,12 @@ class ReturnNormalization(Transform):
         self._counted = CountedInBlocks(self._moments)
         self._returns = np.zeros(0)
         self._divisor = 1.0
+        self._is_paid_by_differences = False
+
+    def bind(self, inner: StructuredSpaces) -> StructuredSpaces:
+        """The same spaces."""
+        self._is_paid_by_differences = inner.pays_differences
+        return inner
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -48,6 +55,8 @@ class ReturnNormalization(Transform):
         valid: np.ndarray | None = None,
     ) -> None:
         """Add this step's returns to the variance."""
+        if self._is_paid_by_differences:
+            return
         if self._returns.shape != reward.shape:
             self._returns = np.zeros(reward.shape)
         self._returns = self._returns * self.options.gamma + reward
@@ -55,6 +64,11 @@ class ReturnNormalization(Transform):
             self._refresh()
         over = ended if valid is None else ended | ~valid
         self._returns[over] = 0.0
+
+    def observe_returns(self, returns: np.ndarray) -> None:
+        """Add those of the decisions of episodes that ended; see `ObservesReturns`."""
+        if self._counted.add(returns):
+            self._refresh()
 
     def reward(self, reward: np.ndarray) -> np.ndarray:
         """Inner reward to outer."""

@@ -12,6 +12,7 @@ from maze_kernel.contracts.env import Action, Observation, PolicyKey, Structured
 from maze_kernel.contracts.events import EpisodeStatistics
 from maze_kernel.contracts.transform import Transform
 from maze_kernel.errors import EnvError
+from maze_runtime.env.own_returns import observer_of_returns, own_returns
 from maze_runtime.env.single import batch_of_one, only_row, tick_of_one
 from maze_runtime.env.wrapper import EnvWrapper
 from maze_runtime.events.aggregation import joined_episodes
@@ -38,6 +39,7 @@ class TransformedEnv(EnvWrapper):
         self.transform = transform
         self.structured_spaces = transform.bind(env.structured_spaces)
         self.transforms: list[Transform] = [*getattr(env, "transforms", ()), transform]
+        self._returns_to = observer_of_returns(transform, env.structured_spaces)
         self._memory = transform.memory(1)
         is_shaped = any(inner.changes("reward") for inner in self.transforms[:-1])
         self._tells_raw = training and transform.changes("reward") and not is_shaped
@@ -67,6 +69,8 @@ class TransformedEnv(EnvWrapper):
         if self.transform.training:
             ended = np.array([bool(terminated or truncated)])
             self.transform.observe_step({key: batch_of_one(observation)}, array[None], ended)
+            if self._returns_to is not None and ended[0]:
+                self._returns_to.observe_returns(own_returns([self.env.get_actor_rewards()]))
         if self._tells_raw:
             self._paid += float(array)
             if terminated or truncated:

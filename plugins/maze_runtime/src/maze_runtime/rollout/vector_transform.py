@@ -15,6 +15,7 @@ from maze_kernel.contracts.transform import Transform
 from maze_kernel.contracts.vector import ArrayDict, FinalObservation, Group, Tick, VectorEnv
 from maze_runtime.env.batching import require_rows
 from maze_runtime.env.blame import RAISED, class_of, raise_blamed
+from maze_runtime.env.own_returns import observer_of_returns, own_returns
 from maze_runtime.events.aggregation import joined_episodes
 from maze_runtime.events.raw_reward import raw_reward, raw_reward_of, reports_raw_reward
 from maze_runtime.rollout.episode_sums import EpisodeSums
@@ -54,6 +55,8 @@ class TransformedVectorEnv:
         self._changes_observation = transform.changes("observation")
         self._changes_reward = training and transform.changes("reward")
         self._observes = training and transform.keeps_running_statistics
+        inner = vector_env.structured_spaces
+        self._returns_to = observer_of_returns(transform, inner) if self._observes else None
         self.inner_tick: Tick | None = None
         self._awaiting: np.ndarray | None = None
         self._checks_action = False
@@ -119,6 +122,8 @@ class TransformedVectorEnv:
                 valid = None if self._awaiting is None else ~self._awaiting
                 transform.observe_step(_seen(tick), tick.reward, tick.terminated | tick.truncated, valid)
                 self._awaiting = tick.awaiting_reset
+                if self._returns_to is not None and tick.actor_rewards:
+                    self._returns_to.observe_returns(own_returns(tick.actor_rewards.values()))
             if not self._is_transparent:
                 tick = self._outer(tick, transform.reward(tick.reward) if self._changes_reward else tick.reward)
             return tick if self._memory is None else self._memory.step(actions, tick)
