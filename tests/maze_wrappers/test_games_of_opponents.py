@@ -15,8 +15,9 @@ from maze_pettingzoo.vector_games import VectorGames
 from maze_runtime.env.transformed import TransformedEnv
 from maze_runtime.rollout.sequential_vector import SequentialVectorEnv
 from maze_runtime.rollout.vector_transform import TransformedVectorEnv
-from maze_wrappers.options import ReturnNormalizationOptions
+from maze_wrappers.options import ReturnNormalizationOptions, RewardClippingOptions
 from maze_wrappers.return_normalization import ReturnNormalization
+from maze_wrappers.reward_clipping import RewardClipping
 
 HERE = "games_of_opponents_of_tests"
 N_ROUNDS, COST = 5, 0.01
@@ -121,3 +122,37 @@ def test_of_one_game_likewise():
         assert transform.reward(np.float64(1.0)) == 1.0
     returns = np.cumsum(env.get_actor_rewards()[::-1])[::-1]
     assert np.var(returns) == pytest.approx(1.0, rel=1e-5)
+
+
+CLIPPED = {
+    "reward-clipping": lambda: RewardClipping(RewardClippingOptions(min_val=-0.005)),
+    "return-normalization": lambda: ReturnNormalization(  # divides by 10⁶, whatever the spread
+        ReturnNormalizationOptions(epsilon=1e12, clip_range=(-0.005e-6, 1.0))
+    ),
+}
+
+
+@pytest.mark.parametrize("wrapper", CLIPPED)
+@pytest.mark.parametrize("games", [*BATCHES, "single"])
+def test_what_an_agent_is_paid_is_clipped_and_no_differences(games, wrapper):
+    transform = CLIPPED[wrapper]()
+    if games == "single":
+        env = TransformedEnv(duel(), transform)
+        env.reset(seed=1)
+        while not env.step({"action": 0})[2]:
+            pass
+        rewards = [env.get_actor_rewards()]
+    else:
+        envs = TransformedVectorEnv(BATCHES[games](), transform, training=True)
+        envs.reset([[1], [2], [3]])
+        rewards = []
+        while len(rewards) < 9:  # three games of each
+            rewards += envs.step({"player": {"action": np.zeros(3, np.int64)}}).actor_rewards.values()
+    scale = 1.0 if wrapper == "reward-clipping" else transform.reward(np.float64(0.001)) / 0.001
+    rounds = np.arange(N_ROUNDS, 0, -1)
+    won, lost = 1.0 - COST - 0.005 * (rounds - 1), -0.005 * rounds
+    for each in rewards:
+        returns = np.cumsum(each[::-1].astype(np.float64))[::-1].reshape(N_ROUNDS, 2) / scale
+        winner = int(returns[-1, 1] > 0)
+        np.testing.assert_allclose(returns[:, winner], won, atol=1e-6)
+        np.testing.assert_allclose(returns[:, 1 - winner], lost, atol=1e-6)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from maze_runtime.env.own_returns import differences, returns_of_paid
+
 
 class Ledger:
     """The decisions of one episode and what each agent was paid after them.
@@ -34,12 +36,7 @@ class Ledger:
         With G_d the pay of decision d's agent from d on: R_d = G_d − G_{d+1}. Sums of R over the decision stream of all
         agents are then each agent's own return, whoever decides in between.
         """
-        returns, total = np.zeros(len(self._agents)), dict.fromkeys(self._last, 0.0)
-        for index in range(len(self._agents) - 1, -1, -1):
-            agent = self._agents[index]
-            total[agent] += self._paid[index]
-            returns[index] = total[agent]
-        return _differences(returns)
+        return differences(returns_of_paid(self._paid, self._agents))
 
 
 def own_rewards(paid: np.ndarray) -> np.ndarray:
@@ -51,10 +48,4 @@ def own_rewards(paid: np.ndarray) -> np.ndarray:
     Returns:
         (rounds × agents,) one reward a decision.
     """
-    return _differences(np.cumsum(paid[::-1], axis=0)[::-1].reshape(-1))
-
-
-def _differences(returns: np.ndarray) -> np.ndarray:
-    """(D,) R_d = G_d − G_{d+1}, where nothing comes after the last."""
-    rewards: np.ndarray = -np.diff(returns, append=0.0)
-    return rewards.astype(np.float32)
+    return differences(np.cumsum(paid[::-1], axis=0)[::-1].reshape(-1))

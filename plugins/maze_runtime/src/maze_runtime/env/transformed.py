@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from maze_kernel.contracts.capabilities import ReportsBatchStatistics, ReportsStatistics
-from maze_kernel.contracts.env import Action, Observation, PolicyKey, StructuredEnv
+from maze_kernel.contracts.env import Action, ActorID, Observation, PolicyKey, StructuredEnv
 from maze_kernel.contracts.events import EpisodeStatistics
 from maze_kernel.contracts.transform import Transform
 from maze_kernel.errors import EnvError
-from maze_runtime.env.own_returns import observer_of_returns, own_returns
+from maze_runtime.env.own_returns import observer_of_returns, own_returns, paid_otherwise
 from maze_runtime.env.single import batch_of_one, only_row, tick_of_one
 from maze_runtime.env.wrapper import EnvWrapper
 from maze_runtime.events.aggregation import joined_episodes
@@ -45,6 +45,8 @@ class TransformedEnv(EnvWrapper):
         self._tells_raw = training and transform.changes("reward") and not is_shaped
         self._raw: list[float] = []
         self._paid, self._is_over = 0.0, False
+        self._pays_differences = training and env.structured_spaces.pays_differences
+        self._actors: list[ActorID] = []
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -52,6 +54,7 @@ class TransformedEnv(EnvWrapper):
         """Start an episode."""
         observation, info = self.env.reset(seed=seed, options=options)
         self._paid, self._is_over = 0.0, False
+        self._actors.clear()
         key = self.env.actor_id().step_key
         if self.transform.training:
             self.transform.observe_reset({key: batch_of_one(observation)}, 1)
@@ -62,7 +65,10 @@ class TransformedEnv(EnvWrapper):
 
     def step(self, action: Action) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Take one decision."""
-        acting = self.env.actor_id().step_key
+        actor = self.env.actor_id()
+        acting = actor.step_key
+        if self._pays_differences:
+            self._actors.append(actor)
         inner = self.transform.action(acting, action)
         observation, reward, terminated, truncated, info = self.env.step(inner)
         key, array = self.env.actor_id().step_key, np.asarray(reward, np.float64).reshape(())
@@ -95,6 +101,8 @@ class TransformedEnv(EnvWrapper):
         rewards = self.env.get_actor_rewards()
         if rewards is None or not self._shapes_reward:
             return rewards
+        if self._pays_differences:
+            return paid_otherwise(rewards, self._actors, self.transform.reward)
         return self.transform.reward(np.asarray(rewards))
 
     def drain_statistics(self) -> list[EpisodeStatistics]:
@@ -143,4 +151,4 @@ class TransformedEnv(EnvWrapper):
     def clone_from(self, other: Any) -> None:
         """Go on from where another environment is, with what its transform remembers."""
         super().clone_from(other)
-        self._memory = copy.deepcopy(other._memory)
+        self._memory, self._actors = copy.deepcopy(other._memory), list(other._actors)

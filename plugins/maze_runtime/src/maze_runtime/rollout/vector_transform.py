@@ -15,7 +15,7 @@ from maze_kernel.contracts.transform import Transform
 from maze_kernel.contracts.vector import ArrayDict, FinalObservation, Group, Tick, VectorEnv
 from maze_runtime.env.batching import require_rows
 from maze_runtime.env.blame import RAISED, class_of, raise_blamed
-from maze_runtime.env.own_returns import observer_of_returns, own_returns
+from maze_runtime.env.own_returns import PaysOfBatch, observer_of_returns, own_returns
 from maze_runtime.events.aggregation import joined_episodes
 from maze_runtime.events.raw_reward import raw_reward, raw_reward_of, reports_raw_reward
 from maze_runtime.rollout.episode_sums import EpisodeSums
@@ -57,6 +57,7 @@ class TransformedVectorEnv:
         self._observes = training and transform.keeps_running_statistics
         inner = vector_env.structured_spaces
         self._returns_to = observer_of_returns(transform, inner) if self._observes else None
+        self._pays = PaysOfBatch(self.n_envs) if self._changes_reward and inner.pays_differences else None
         self.inner_tick: Tick | None = None
         self._awaiting: np.ndarray | None = None
         self._checks_action = False
@@ -99,6 +100,8 @@ class TransformedVectorEnv:
     def _reset(self, seeds: Sequence[Sequence[int]]) -> Tick:
         tick = self.inner_tick = self.vector_env.reset(seeds)
         self._awaiting = None
+        if self._pays is not None:
+            self._pays.begin()
         if self._raw is not None:
             self._raw.reset(tick)
         try:
@@ -114,6 +117,8 @@ class TransformedVectorEnv:
     def _step(self, actions: Mapping[PolicyKey, ArrayDict]) -> Tick:
         transform = self.transform
         inner = self._inner(actions) if self._changes_action else actions
+        if self._pays is not None and self.inner_tick is not None:
+            self._pays.decide(self.inner_tick.groups)
         tick = self.inner_tick = self.vector_env.step(inner)
         if self._raw is not None:
             self._raw.step(inner, tick)
@@ -191,7 +196,9 @@ class TransformedVectorEnv:
                     key: FinalObservation(final.env_index, apply(key, final.observation), final.agent_id)
                     for key, final in finals.items()
                 }
-        if actor_rewards and self._changes_reward:
+        if self._pays is not None:
+            actor_rewards = self._pays.changed(tick, self.transform.reward)
+        elif actor_rewards and self._changes_reward:
             actor_rewards = {index: self.transform.reward(rewards) for index, rewards in actor_rewards.items()}
         return Tick(
             groups,
