@@ -8,11 +8,18 @@ import pytest
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 from pettingzoo import ParallelEnv
+from typer.testing import CliRunner
 
+from maze_kernel.cli.app import make_app
+from maze_kernel.contracts.model import PolicyContext
+from maze_kernel.errors import MazeWarning
 from maze_pettingzoo.env import make_env
 from maze_pettingzoo.options import PettingZooOptions, PettingZooVectorOptions
 from maze_pettingzoo.vector_games import VectorGames
 from maze_runtime.env.transformed import TransformedEnv
+from maze_runtime.rollout import episodes
+from maze_runtime.rollout.cut_env import CutEnv
+from maze_runtime.rollout.random_policy import RandomPolicy
 from maze_runtime.rollout.sequential_vector import SequentialVectorEnv
 from maze_runtime.rollout.vector_transform import TransformedVectorEnv
 from maze_wrappers.options import ReturnNormalizationOptions, RewardClippingOptions
@@ -156,3 +163,63 @@ def test_what_an_agent_is_paid_is_clipped_and_no_differences(games, wrapper):
         winner = int(returns[-1, 1] > 0)
         np.testing.assert_allclose(returns[:, winner], won, atol=1e-6)
         np.testing.assert_allclose(returns[:, 1 - winner], lost, atol=1e-6)
+
+
+EXPERIMENT = f"""name = "duel"
+
+[env]
+use = "pettingzoo"
+id = "{HERE}:Duel"
+
+[trainer]
+use = "ppo"
+"""
+COUNTING = {
+    "time-limit": "max_episode_steps = 2",
+    "step-skip": "n_steps = 2",
+    "random-reset": "max_skip = 2",
+    "first-actions": "actions = [{ action = 1 }]",
+    "life-loss": "",
+}
+
+
+@pytest.mark.parametrize("wrapper", COUNTING)
+def test_wrappers_that_count_steps_are_refused_at_their_place(wrapper, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "duel.toml").write_text(f'{EXPERIMENT}[[wrappers]]\nuse = "{wrapper}"\n{COUNTING[wrapper]}\n')
+    refused = CliRunner().invoke(make_app(), ["rollout", "duel.toml", "--policy", "random", "--episodes", "1"])
+    assert refused.exit_code == 2
+    assert f"--> duel.toml:{EXPERIMENT.count(chr(10)) + 1}:" in refused.output
+    for words in ("a whole game is one step", f"owner: maze-wrappers: {wrapper}", "max_cycles", 'rewards = "team"'):
+        assert words in refused.output
+
+
+def played(batch, **options):
+    policy = RandomPolicy(PolicyContext(spaces=batch.structured_spaces, seed=0))
+    return episodes.run_episodes(batch, policy, [1, 2, 3], deterministic=False, **options)
+
+
+@pytest.mark.parametrize("games", BATCHES)
+def test_rollouts_are_cut_after_rounds(games):
+    results = played(BATCHES[games](), max_steps=3)
+    assert [(result.truncated, result.terminated) for result in results] == [(False, False)] * 3
+    # One by one, whoever decides last of a round is paid when its turn comes again.
+    assert all(result.total_reward == pytest.approx(-2 * COST * 3, abs=COST + 1e-6) for result in results)
+    assert all(result.terminated for result in played(BATCHES[games](), max_steps=N_ROUNDS))
+
+
+def test_a_game_that_is_cut_has_divided_its_rewards():
+    env = CutEnv(duel(), max_steps=2)
+    for _ in range(2):
+        env.reset(seed=1)
+        ends = [(env.step({"action": 0})[3], env.is_flat_step_end()) for _ in range(4)]
+        assert ends == [(False, False)] * 3 + [(True, True)]
+        assert env.was_cut
+        assert len(env.get_actor_rewards()) == 4
+
+
+@pytest.mark.parametrize(("rewards", "way"), [("own", "limit of its own"), ("team", '"time-limit"')])
+def test_who_waits_for_the_end_of_a_game_is_told_what_helps(rewards, way, monkeypatch):
+    monkeypatch.setattr(episodes, "LONG_EPISODE", 5)
+    with pytest.warns(MazeWarning, match=way):
+        played(SequentialVectorEnv([lambda: duel(rewards)] * 3))

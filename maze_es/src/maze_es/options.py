@@ -90,7 +90,7 @@ class ESOptions:
     n_timesteps_per_update: int = attrs.field(default=0, validator=at_least(0))
     """Least environment steps an update: as many further episodes are played as it takes; 0: no such demand."""
     max_steps: int = attrs.field(default=0, validator=at_least(0))
-    """Cut episodes of the training after so many steps; 0: only the environment ends them."""
+    """Cut episodes of the training after so many steps, or rounds of opponents; 0: only the environment ends them."""
     deterministic: bool = True
     """Act by the mode of the action distribution instead of samples: only the weights explore, as in the paper."""
     halves_together: bool = False

@@ -11,6 +11,7 @@ from maze_wrappers.counted_lives import first_number_in, number_in
 from maze_wrappers.given_actions import copied, given_actions
 from maze_wrappers.left_out import leave_out
 from maze_wrappers.options import FirstActionsOptions
+from maze_wrappers.whole_games import refuse_whole_games
 
 _OWNER = "maze-wrappers: first-actions"
 
@@ -22,11 +23,13 @@ class FirstActions(EnvWrapper):
     takes them after each lost life as well; there they belong to the step that lost it, their rewards to its reward.
 
     Raises:
-        RequestError: one of them is no action of the environment; from `reset`, where `info` holds no such number.
+        RequestError: one of them is no action of the environment, or a whole game is one flat step; from `reset`, where
+            `info` holds no such number.
     """
 
     def __init__(self, env: StructuredEnv, options: FirstActionsOptions) -> None:
         super().__init__(env)
+        refuse_whole_games(env.structured_spaces, _OWNER)
         self.options = options
         self._actions = [given_actions(env.structured_spaces, action, "actions", _OWNER) for action in options.actions]
         self._lives: int | None = None

@@ -10,6 +10,7 @@ from maze_kernel.contracts.env import Action, Observation, StructuredEnv
 from maze_runtime.env.wrapper import EnvWrapper
 from maze_wrappers.counted_lives import first_number_in, number_in
 from maze_wrappers.options import LifeLossOptions
+from maze_wrappers.whole_games import refuse_whole_games
 
 _OWNER = "maze-wrappers: life-loss"
 
@@ -21,11 +22,13 @@ class LifeLoss(EnvWrapper):
     al., "Human-level control through deep reinforcement learning", 2015, Methods.
 
     Raises:
-        RequestError: from `reset`, where `info` holds no such number, or from `step`, where that of the reset is empty.
+        RequestError: a whole game is one flat step; from `reset`, where `info` holds no such number, or from `step`,
+            where that of the reset is empty.
     """
 
     def __init__(self, env: StructuredEnv, options: LifeLossOptions) -> None:
         super().__init__(env)
+        refuse_whole_games(env.structured_spaces, _OWNER)
         self.options = options
         self._lives: int | None = None
         self._left: tuple[Observation, dict[str, Any]] | None = None

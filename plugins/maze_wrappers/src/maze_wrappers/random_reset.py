@@ -18,7 +18,9 @@ from maze_runtime.rollout.random_policy import RandomPolicy
 from maze_wrappers.given_actions import copied, given_actions
 from maze_wrappers.left_out import leave_out
 from maze_wrappers.options import RandomResetOptions
+from maze_wrappers.whole_games import refuse_whole_games
 
+_OWNER = "maze-wrappers: random-reset"
 MOST_EPISODES = 1000
 """That may end one behind the other while steps are skipped."""
 
@@ -28,15 +30,19 @@ class RandomReset(EnvWrapper):
 
     Masks are respected. With `noop` that action is taken in place of random ones. Should the episode end meanwhile, the
     environment is reset again and skipping begins anew.
+
+    Raises:
+        RequestError: `noop` is no action of the environment, or a whole game is one flat step.
     """
 
     def __init__(self, env: StructuredEnv, options: RandomResetOptions) -> None:
         super().__init__(env)
+        refuse_whole_games(env.structured_spaces, _OWNER)
         self.options = options
         self._rng = np.random.default_rng()
         self._noops = None
         if options.noop is not None:
-            self._noops = given_actions(env.structured_spaces, options.noop, "noop", "maze-wrappers: random-reset")
+            self._noops = given_actions(env.structured_spaces, options.noop, "noop", _OWNER)
         self._policy = RandomPolicy(PolicyContext(spaces=env.structured_spaces, seed=0))
 
     def reset(

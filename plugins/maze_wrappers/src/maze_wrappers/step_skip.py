@@ -23,6 +23,7 @@ from maze_runtime.env.wrapper import EnvWrapper
 from maze_wrappers.decision_rewards import DecisionRewards
 from maze_wrappers.given_actions import copied, given_actions
 from maze_wrappers.options import StepSkipOptions
+from maze_wrappers.whole_games import refuse_whole_games
 
 OWNER = "maze-wrappers: step-skip"
 StepResult = tuple[Observation, float, bool, bool, dict[str, Any]]
@@ -38,11 +39,13 @@ class StepSkip(EnvWrapper):
     to the same actor.
 
     Raises:
-        RequestError: `noop` is no action of the environment, or mode "noop" finds no action that changes nothing.
+        RequestError: `noop` is no action of the environment, or mode "noop" finds no action that changes nothing, or a
+            whole game is one flat step.
     """
 
     def __init__(self, env: StructuredEnv, options: StepSkipOptions) -> None:
         super().__init__(env)
+        refuse_whole_games(env.structured_spaces, OWNER)
         self.options = options
         self._noops = None
         if options.noop is not None:

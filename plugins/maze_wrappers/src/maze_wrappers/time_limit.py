@@ -7,6 +7,7 @@ from typing import Any
 from maze_kernel.contracts.env import Action, Observation, StructuredEnv
 from maze_runtime.env.wrapper import EnvWrapper
 from maze_wrappers.options import TimeLimitOptions
+from maze_wrappers.whole_games import refuse_whole_games
 
 
 class TimeLimit(EnvWrapper):
@@ -14,10 +15,14 @@ class TimeLimit(EnvWrapper):
 
     An env wrapper: it rules out natively vectorised environments. A Gymnasium environment's own option
     `max_episode_steps` does not.
+
+    Raises:
+        RequestError: a whole game is one flat step.
     """
 
     def __init__(self, env: StructuredEnv, options: TimeLimitOptions) -> None:
         super().__init__(env)
+        refuse_whole_games(env.structured_spaces, "maze-wrappers: time-limit")
         self.options = options
         self._n_steps = 0
 

@@ -47,7 +47,10 @@ def rollout(
     experiment: Annotated[
         Path | None, typer.Option("--experiment", help="Read the experiment here instead of from the run.")
     ] = None,
-    max_steps: Annotated[int | None, typer.Option("--max-steps", min=1, help="Cut longer episodes.")] = None,
+    max_steps: Annotated[
+        int | None,
+        typer.Option("--max-steps", min=1, help="Cut longer episodes; counts steps, or rounds of opponents."),
+    ] = None,
     workers: Annotated[
         int | None, typer.Option("--workers", min=1, help="Workers that play; else as the experiment says.")
     ] = None,

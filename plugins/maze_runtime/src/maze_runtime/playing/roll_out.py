@@ -59,7 +59,7 @@ class RolloutOptions:
     deterministic: bool = True
     """Take the mode of each distribution instead of sampling."""
     max_steps: int | None = attrs.field(default=None, validator=optional(at_least(1)))
-    """Cut episodes after so many steps."""
+    """Cut episodes after so many steps, or rounds of games whose agents are paid each for itself."""
     n_workers: int | None = None
     """Workers of the experiment's pool, or of the default one, that play at the same time; 1: this process plays; None: the experiment's `[workers]`, or this process."""  # noqa: E501
     render: bool = False
@@ -264,8 +264,9 @@ def replay(
     played = infos
     if options.max_steps is None and any(map(_was_cut, infos)):
         longest = max(info.n_env_steps for info in infos)
-        played = [info for info in infos if not _was_cut(info) or info.n_env_steps == longest]
-        options = attrs.evolve(options, max_steps=longest)
+        played = [info for info in infos if not _was_cut(info) or info.n_env_steps == longest > 0]
+        if any(map(_was_cut, played)):
+            options = attrs.evolve(options, max_steps=longest)
     seeds = [info.seed for info in played if info.seed is not None]
     if len(set(seeds)) < len(seeds):
         options = attrs.evolve(options, n_workers=1)

@@ -9,11 +9,13 @@ import attrs
 import numpy as np
 
 from maze_kernel.contracts.capabilities import ReportsBatchStatistics, capability
+from maze_kernel.contracts.env import PolicyKey
 from maze_kernel.contracts.events import EpisodeStatistics
 from maze_kernel.contracts.model import Policy
-from maze_kernel.contracts.vector import Tick, VectorEnv
+from maze_kernel.contracts.vector import Group, Tick, VectorEnv
 from maze_kernel.errors import MazeError, MazeWarning
 from maze_runtime.events.log_files import EventRows
+from maze_runtime.rollout.rounds import RoundsOfBatch
 
 LONG_EPISODE = 5_000
 """Decisions of an episode without a limit after which somebody who waits for its end is told."""
@@ -69,8 +71,8 @@ def run_episodes(
         policy: decides for all of them.
         seeds: of the episodes.
         deterministic: take modes instead of samples.
-        max_steps: cut episodes after so many flat steps; None: never. With it the episodes are played in waves of
-            N, all reset together.
+        max_steps: cut episodes after so many flat steps, or rounds of games that are one flat step each; None: never.
+            With it the episodes are played in waves of N, all reset together.
         with_events: drain the event statistics of the environments, and give each result those of its episode. What
             an environment reports of episodes that it plays on while others have not ended is dropped.
     """
@@ -105,10 +107,12 @@ class _Wave:
         self._deterministic = deterministic
         self._max_steps = max_steps
         n_envs = vector_env.n_envs
+        self._is_one_step = vector_env.structured_spaces.pays_differences
+        self._rounds = RoundsOfBatch(n_envs) if max_steps is not None and self._is_one_step else None
         self._queues = [list(range(i, len(seeds), n_envs)) for i in range(n_envs)]
         self._results: dict[int, EpisodeResult] = {}
         self._total = np.zeros(n_envs, np.float64)
-        self._length = np.zeros(n_envs, np.int64)
+        self._length, self._n_rounds = np.zeros(n_envs, np.int64), np.zeros(n_envs, np.int64)
         self._n_ticks = 0
         self._began = [0] * n_envs
 
@@ -124,7 +128,7 @@ class _Wave:
         return [self._results[j] for j in range(len(self._seeds))]
 
     def _step(self, tick: Tick) -> Tick:
-        awaiting_reset = tick.awaiting_reset
+        awaiting_reset, decided = tick.awaiting_reset, tick.groups
         actions = {
             key: self._policy.act(key, group, deterministic=self._deterministic) for key, group in tick.groups.items()
         }
@@ -132,7 +136,9 @@ class _Wave:
         self._total += tick.reward
         self._length += _flat_steps(tick, awaiting_reset)
         ended = tick.terminated | tick.truncated
-        finished = ended if self._max_steps is None else ended | (self._length >= self._max_steps)
+        finished = ended
+        if self._max_steps is not None:
+            finished = ended | (self._steps_taken(decided, tick, ended) >= self._max_steps)
         # `count_nonzero` costs a fifth of `any` on a small batch.
         if np.count_nonzero(finished):
             self._finish(finished.nonzero()[0], tick)
@@ -142,13 +148,21 @@ class _Wave:
             self._policy.begin_episodes(ended.nonzero()[0])
         return tick
 
+    def _steps_taken(self, decided: dict[PolicyKey, Group], tick: Tick, ended: np.ndarray) -> np.ndarray:
+        """What `max_steps` is about, (N,)."""
+        if self._rounds is None:
+            return self._length
+        self._n_rounds += self._rounds.are_over(decided, tick.groups, ended)
+        return self._n_rounds
+
     def _tells_of_long_episode(self) -> bool:
         """Warn where an episode that counts is long; whether one was."""
         began = [began for began, queue in zip(self._began, self._queues, strict=True) if queue]
         length = self._n_ticks - min(began, default=self._n_ticks)
         if length >= LONG_EPISODE:
             what = f"an episode has gone on for {length:,} decisions: if nothing ever ends it,"
-            how = 'let the environment truncate it, give it the wrapper "time-limit", or cut a rollout by --max-steps'
+            limit = "give the game a limit of its own" if self._is_one_step else 'give it the wrapper "time-limit"'
+            how = f"let the environment truncate it, {limit}, or cut a rollout by --max-steps"
             warnings.warn(f"{what} {how}", MazeWarning, stacklevel=2)
         return length >= LONG_EPISODE
 
@@ -165,7 +179,7 @@ class _Wave:
                     truncated=bool(tick.truncated[i]),
                 )
         self._total[env_index] = 0.0
-        self._length[env_index] = 0
+        self._length[env_index] = self._n_rounds[env_index] = 0
 
 
 def _flat_steps(tick: Tick, awaiting_reset: np.ndarray | None) -> np.ndarray | int:
