@@ -308,6 +308,14 @@ def test_own_rewards_of_agents_that_leave_at_different_times():
     assert own_returns(env.get_actor_rewards(), agents) == {0: -1.0 + 0, 1: -2.0 + 1, 2: -3.0 + 2}
 
 
+@pytest.mark.parametrize("rewards", ["own", "team"])
+def test_the_only_agent_of_a_game_ends_a_step_with_each_decision(rewards):
+    env = build("mpe2.simple_v3", rewards=rewards, kwargs={"max_cycles": 5})
+    env.reset(seed=1)
+    told = [(env.step({"action": 0})[3], env.is_flat_step_end(), env.get_actor_rewards()) for _ in range(5)]
+    assert told == [(False, True, None)] * 4 + [(True, True, None)]
+
+
 def test_what_is_paid_before_the_first_decision_is_nobodys_merit():
     ledger = Ledger()
     ledger.pay("b", 5.0)

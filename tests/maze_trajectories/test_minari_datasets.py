@@ -68,6 +68,24 @@ def test_several_names_and_an_episode_that_was_cut_off(maze, record_counter, tmp
     assert_same(TrajectoryDataset.open("recording"), TrajectoryDataset.open("back"))
 
 
+def test_a_game_of_one_agent_is_a_flat_environment_under_a_name_of_its_own(maze, tmp_path):
+    file = tmp_path / "game.toml"
+    file.write_text('name = "game"\n[env]\nuse = "pettingzoo"\nid = "mpe2.simple_v3"\n[trainer]\nuse = "ppo"\n')
+    maze("rollout", file, "--policy", "random", "--episodes", 2, "--record-to", "rec")
+    done = maze("to-minari", "rec", "maze/game-v0")
+    assert done.exit_code == 0, done.output
+    maze("from-minari", "maze/game-v0", "--out", "back")
+    recorded, back = TrajectoryDataset.open("rec"), TrajectoryDataset.open("back")
+    (key,) = recorded.spaces.policy_keys
+    assert key != "0"
+    for one, two in zip(recorded, back, strict=True):
+        assert one.actor_reward is None
+        np.testing.assert_array_equal(one.reward, two.reward)
+        np.testing.assert_array_equal(one.flat_step_end, two.flat_step_end)
+        np.testing.assert_array_equal(one.observation[key]["observation"], two.observation["0"]["observation"])
+        np.testing.assert_array_equal(one.action[key]["action"], two.action["0"]["action"])
+
+
 @pytest.mark.filterwarnings("error:.*is set to None:UserWarning")
 def test_observations_without_dimensions_travel_and_minari_asks_for_no_author(maze):
     maze("rollout", "FrozenLake-v1", "--episodes", 3, "--record-to", "rec")

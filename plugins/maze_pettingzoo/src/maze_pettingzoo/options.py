@@ -19,7 +19,7 @@ class PettingZooOptions:
     policies: Mapping[str, str] = attrs.field(factory=dict)
     """Agent to policy key. Unset: agents that are numbered, such as player_0 and player_1, share the policy "player" if their spaces agree; any other agent has a policy of its own name."""  # noqa: E501
     rewards: Literal["own", "team"] = "own"
-    """"own": each agent is paid what the game gives it, undiscounted, and a whole episode is one step of environment time; for opponents, best with critic "step-state". "team": all are paid what the agents get together, and each round is one step; for partners."""  # noqa: E501
+    """"own": each agent is paid what the game gives it, undiscounted, and a whole episode is one step of environment time; for opponents, best with critic "step-state". "team": all are paid what the agents get together, and each round is one step; for partners. A game of one agent is always paid so."""  # noqa: E501
     random_agents: tuple[str, ...] = ()
     """Agents that play at random (within their action mask) and are not paid: opponents to measure a policy with."""
     render_mode: str | None = None
@@ -37,4 +37,4 @@ class PettingZooVectorOptions:
     policies: Mapping[str, str] = attrs.field(factory=dict)
     """Agent to policy key; unset: as in "pettingzoo", numbered agents with the same spaces share a policy."""
     rewards: Literal["own", "team"] = "own"
-    """"own": each agent is paid what the game gives it, undiscounted, and a whole episode is one step of environment time. "team": all are paid what the agents get together, and each round is one step."""  # noqa: E501
+    """"own": each agent is paid what the game gives it, undiscounted, and a whole episode is one step of environment time. "team": all are paid what the agents get together, and each round is one step. A game of one agent is always paid so."""  # noqa: E501

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from maze_kernel.contracts.env import FLAT_KEY
 from maze_kernel.contracts.vector import ArrayDict
 from maze_kernel.errors import RequestError
 from maze_runtime.datasets.transitions import flat_transitions
@@ -91,11 +90,12 @@ def _write(minari: Any, dataset: TrajectoryDataset, dataset_id: str, policy: str
     first = next(buffers, None)
     if first is None:
         raise RequestError("no step was recorded that Minari could hold")
+    observation, action = _only_spaces(dataset)
     made = minari.create_dataset_from_buffers(
         dataset_id,
         [first],
-        observation_space=_unnamed(dataset.spaces.observation[FLAT_KEY], PLAIN[0]),
-        action_space=_unnamed(dataset.spaces.action[FLAT_KEY], PLAIN[1]),
+        observation_space=_unnamed(observation, PLAIN[0]),
+        action_space=_unnamed(action, PLAIN[1]),
         algorithm_name=policy or None,
         data_format="hdf5",
         jpeg_encoding=False,
@@ -108,7 +108,7 @@ def _write(minari: Any, dataset: TrajectoryDataset, dataset_id: str, policy: str
 def _buffers(dataset: TrajectoryDataset) -> Iterator[Any]:
     from minari.data_collector import EpisodeBuffer
 
-    observation, action = (by_key[FLAT_KEY] for by_key in (dataset.spaces.observation, dataset.spaces.action))
+    observation, action = _only_spaces(dataset)
     for episode in dataset:
         steps = flat_transitions(episode)
         if len(steps):
@@ -124,6 +124,12 @@ def _buffers(dataset: TrajectoryDataset) -> Iterator[Any]:
                 terminations=list(steps.terminated),
                 truncations=list(steps.truncated),
             )
+
+
+def _only_spaces(dataset: TrajectoryDataset) -> tuple[spaces.Dict, spaces.Dict]:
+    """Observations and actions of the only policy key, which a game of one agent calls by its name."""
+    (key,) = dataset.spaces.policy_keys
+    return dataset.spaces.observation[key], dataset.spaces.action[key]
 
 
 def _unnamed(space: spaces.Dict, name: str) -> spaces.Space[Any]:
