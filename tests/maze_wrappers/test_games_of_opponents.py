@@ -202,7 +202,7 @@ def played(batch, **options):
 @pytest.mark.parametrize("games", BATCHES)
 def test_rollouts_are_cut_after_rounds(games):
     results = played(BATCHES[games](), max_steps=3)
-    assert [(result.truncated, result.terminated) for result in results] == [(False, False)] * 3
+    assert [(result.truncated, result.terminated, result.length) for result in results] == [(False, False, 1)] * 3
     # One by one, whoever decides last of a round is paid when its turn comes again.
     assert all(result.total_reward == pytest.approx(-2 * COST * 3, abs=COST + 1e-6) for result in results)
     assert all(result.terminated for result in played(BATCHES[games](), max_steps=N_ROUNDS))

@@ -155,6 +155,10 @@ class _Wave:
         self._n_rounds += self._rounds.are_over(decided, tick.groups, ended)
         return self._n_rounds
 
+    def _is_cut_game(self, tick: Tick, index: int) -> bool:
+        """Whether rounds ended an episode: what was played of its only flat step counts as one."""
+        return self._rounds is not None and not (tick.terminated[index] or tick.truncated[index])
+
     def _tells_of_long_episode(self) -> bool:
         """Warn where an episode that counts is long; whether one was."""
         began = [began for began, queue in zip(self._began, self._queues, strict=True) if queue]
@@ -174,7 +178,7 @@ class _Wave:
                 self._results[j] = EpisodeResult(
                     seed=int(self._seeds[j]),
                     total_reward=float(self._total[i]),
-                    length=int(self._length[i]),
+                    length=int(self._length[i]) + self._is_cut_game(tick, i),
                     terminated=bool(tick.terminated[i]),
                     truncated=bool(tick.truncated[i]),
                 )
