@@ -1,5 +1,7 @@
 """Training as a user sees it: seeds, resuming, episodes, steps, workers, refusals."""
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
@@ -7,7 +9,7 @@ import torch
 from maze_es.population import Pairs
 from maze_kernel.config.load import experiment_from_mapping
 from maze_kernel.contracts.transform import Transform
-from maze_kernel.errors import MazeError, RequestError
+from maze_kernel.errors import MazeError, MazeWarning, RequestError
 from maze_testing.trainers import check_trainer
 
 PROBE = "maze_testing.environments:"
@@ -141,6 +143,21 @@ def test_equal_returns_leave_only_the_weight_decay(make_trainer):
     decaying = make_trainer(env=env, trainer={"l2_penalty": 0.1, "optimizer": {"use": "sgd"}})
     assert decaying.train_epoch()["ESEvents/update_norm"] > 0.0
     assert decaying._flat.data.norm() < still._flat.data.norm()
+
+
+def test_opponents_that_win_from_each_other_are_told_of_once(make_trainer):
+    def trained(**options):
+        game = {"use": "pettingzoo", "id": "pettingzoo.classic.tictactoe_v3", **options}
+        trainer = make_trainer(env=game, trainer={"n_rollouts_per_update": 20})
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always", MazeWarning)
+            for _ in range(2):
+                trainer.train_epoch()
+        return [str(one.message) for one in told if issubclass(one.category, MazeWarning)]
+
+    (words,) = trained()
+    assert "20 episodes of an update brought 0" in words
+    assert trained(random_agents=["player_1"]) == []  # what one agent is paid says who won
 
 
 def test_the_critic_is_left_alone(make_trainer):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -16,7 +17,7 @@ from maze_es.options import ESOptions
 from maze_es.population import LocalPopulation, PairReturns, Pairs, PooledPopulation, make_noise, policy_parameters
 from maze_kernel.contracts.model import ActorCritic
 from maze_kernel.contracts.trainer import Statistics, TrainerContext
-from maze_kernel.errors import NonFiniteError
+from maze_kernel.errors import MazeWarning, NonFiniteError
 from maze_runtime.models.agent_networks import refuse_agent_networks
 from maze_runtime.models.device import resolve_device, threads_for
 from maze_runtime.models.network_policy import require_sampling
@@ -51,6 +52,7 @@ class EvolutionTrainer:
         self._population = self._make_population()
         self._rng = np.random.default_rng()
         self._counters = Counters(options, context.progress)
+        self._may_be_zero_sum = context.spaces.pays_differences
 
     def _make_population(self) -> LocalPopulation | PooledPopulation:
         context, options, seed = self._context, self.options, self._context.seeds.seed("noise-table")
@@ -81,6 +83,7 @@ class EvolutionTrainer:
             indices, outcome = self._play(center)
             played = time.perf_counter()
             self._counters.report(1.0, "update", float(outcome.returns.mean()))
+            self._tell_of_zero_sums(outcome.returns)
             events = self._update(center, indices, outcome.returns)
         self._counters.epoch += 1
         n_steps = int(outcome.lengths.sum())
@@ -111,6 +114,18 @@ class EvolutionTrainer:
         returns = np.concatenate([outcome.returns for _, outcome in rounds], axis=1)
         lengths = np.concatenate([outcome.lengths for _, outcome in rounds], axis=1)
         return indices, PairReturns(returns=returns, lengths=lengths)
+
+    def _tell_of_zero_sums(self, returns: np.ndarray) -> None:
+        """Warn once where the returns of opponents, who are ranked by what all of them get, are all the same."""
+        if self._may_be_zero_sum and np.allclose(returns, returns[0, 0]):
+            self._may_be_zero_sum = False
+            warnings.warn(
+                f"all {returns.size} episodes of an update brought {returns[0, 0]:g}, so it learnt nothing: ES ranks"
+                " what all agents get together, and what one opponent wins the other loses. Let one learn at a time"
+                " (random_agents of [env] move at random and are not paid), or train by another algorithm, such as ppo",
+                MazeWarning,
+                stacklevel=2,
+            )
 
     def _draw(self, n_pairs: int, first_env_seed: int | None = None) -> Pairs:
         """Pairs to play; `first_env_seed` is that of the update's first pair, if it was drawn before."""
