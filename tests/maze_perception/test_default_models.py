@@ -16,6 +16,8 @@ from maze_kernel.errors import PluginError, RequestError, SpaceError
 from maze_kernel.loader import Kernel
 from maze_perception.models.modalities import modalities_of
 from maze_runtime.env.flat import flat_spaces
+from maze_runtime.models.observation_encoding import ObservationEncoder
+from maze_runtime.models.shared_action_values import joined_space
 from maze_testing.models import check_model
 
 EVERYTHING = Kernel.of(
@@ -210,6 +212,17 @@ def test_links_of_bytes_are_node_numbers():
     of_bytes = {**GRAPH_OF_NUMBERS, "edge_links": spaces.Box(0, 255, (6, 2), np.uint8)}
     logits = [logits_of(model_of(observation)[0], graph) for observation in (GRAPH_OF_NUMBERS, of_bytes)]
     torch.testing.assert_close(*logits)
+
+
+def test_links_of_bytes_are_node_numbers_for_a_critic_of_several_policy_keys():
+    graph = spaces.Dict({**GRAPH_OF_NUMBERS, "edge_links": spaces.Box(0, 255, (6, 2), np.uint8)})
+    joined = spaces.Dict(joined_space({"a": graph, "b": graph}))
+    links = np.array([[[0, 3]] * 6], np.uint8)
+    encoded = ObservationEncoder(joined).encode_numpy(
+        {name: links if "links" in name else np.zeros((1, 4, 3), np.float32) for name in joined}
+    )
+    for key in "ab":
+        np.testing.assert_array_equal(encoded[f"edge_links@{key}"], links)
 
 
 @pytest.mark.parametrize(

@@ -10,14 +10,18 @@ NODES, LINKS = "nodes", "edge_links"
 
 
 def links_of(observation: spaces.Dict) -> set[str]:
-    """Boxes (…, 2) called `edge_links` beside `nodes`, or `x_edge_links` beside `x_nodes`."""
+    """Boxes (…, 2) called `edge_links` beside `nodes`, or `x_edge_links` beside `x_nodes`.
+
+    Networks of several policy keys may have `@key` behind both names.
+    """
     return {name for name in observation.spaces if _is_links(observation, name)}
 
 
 def _is_links(observation: spaces.Dict, name: str) -> bool:
-    prefix, space = name.removesuffix(LINKS), observation.spaces[name]
-    is_called_so = name.endswith(LINKS) and prefix[-1:] in ("", "_", ":")
-    return is_called_so and f"{prefix}{NODES}" in observation.spaces and _is_pairs(space)
+    own, at, key = name.partition("@")
+    prefix = own.removesuffix(LINKS)
+    is_called_so = own.endswith(LINKS) and prefix[-1:] in ("", "_")
+    return is_called_so and f"{prefix}{NODES}{at}{key}" in observation.spaces and _is_pairs(observation.spaces[name])
 
 
 def _is_pairs(space: spaces.Space[Any]) -> bool:
