@@ -9,8 +9,11 @@ import numpy as np
 import pytest
 
 from maze_kernel.errors import ExperimentError, RequestError
+from maze_runtime.context import RunContext
 from maze_sweeps import sweep
+from maze_sweeps.base_experiment import base_of_loaded
 from maze_sweeps.folder import locked
+from maze_testing.environments import Identity
 
 REWARD = "BaseEnvEvents/reward/mean"
 GRID = """
@@ -326,11 +329,23 @@ def test_a_sweep_from_python(folder):
         sweep({**data, "experiment": folder / "small.toml", "space": {"vector": {"n_envs": {"values": [0]}}}})
 
 
+@pytest.mark.parametrize("given", [{}, {"env": lambda: Identity(n_steps=4)}])
+def test_trainers_of_a_sweep_have_their_own_defaults_whatever_python_changed(folder, given):
+    text = (folder / "small.toml").read_text()
+    (folder / "small.toml").write_text(
+        text.replace("n_rollout_steps = 8\nbatch_size = 8\nn_optimization_epochs = 1\n", "")
+    )
+    context = RunContext(experiment="small.toml", overrides={"trainer.gamma": 0.5}, silent=True, **given)
+    base = base_of_loaded(context.loaded)
+    trial = base.trial({"trainer.use": "a2c"}, None)
+    assert (trial.experiment.trainer.use, trial.experiment.trainer.options.gamma) == ("a2c", 0.5)
+    assert bool(base.text) is not bool(given)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("pool", ["inline", "subprocess"])
 def test_a_sweep_over_an_environment_that_lives_in_python(folder, pool):
     from maze_kernel.config import experiment_from_mapping
-    from maze_testing.environments import Identity
 
     trainer = {"use": "ppo", "n_epochs": 1, "epoch_length": 1, "n_rollout_steps": 8, "batch_size": 8}
     data = {"name": "own", "env": lambda: Identity(n_steps=4), "trainer": trainer, "vector": {"n_envs": 2}}

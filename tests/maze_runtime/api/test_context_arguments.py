@@ -11,7 +11,7 @@ import tomli
 import torch
 
 from maze_kernel import MazeError
-from maze_kernel.config import load_experiment
+from maze_kernel.config import experiment_from_mapping, load_experiment
 from maze_kernel.contracts.transform import Transform
 from maze_kernel.errors import EnvError, ExperimentError, RequestError
 from maze_kernel.loader import Kernel
@@ -85,6 +85,19 @@ def test_an_experiment_that_was_read_keeps_its_objects():
     second = RunContext(experiment=first.loaded, seed=9, silent=True)
     assert second.loaded.experiment.env.instance is make_env
     assert isinstance(second.loaded.experiment.wrappers[0].instance, Halved)
+
+
+@pytest.mark.parametrize("changes", [{"trainer": "sac"}, {"overrides": {"trainer.use": "sac"}}])
+def test_another_trainer_has_its_own_defaults_whatever_was_read_before(changes):
+    """Not those of the trainer that was written, which an experiment that was read has filled in."""
+    text = 'name = "plain"\n[env]\nuse = "gym"\nid = "CartPole-v1"\n[trainer]\nuse = "ppo"\n'
+    Path("plain.toml").write_text(text)
+    read = load_experiment("plain.toml", overrides=["seed=3"])
+    made = experiment_from_mapping(tomli.loads(text), kernel=read.kernel, overrides=["seed=3"])
+    changed = RunContext(experiment="plain.toml", seed=3).loaded
+    config = RunContext(experiment={**tomli.loads(text), "seed": 3}, **changes).config
+    assert (config["seed"], config["vector"]["n_envs"], config["wrappers"]) == (3, 1, [])
+    assert [RunContext(experiment=one, **changes).config for one in (read, made, changed)] == [config] * 3
 
 
 def test_problems_of_a_file_are_shown_at_their_lines():

@@ -127,6 +127,7 @@ class LoadedExperiment:
     """An experiment with what it came from.
 
     Attributes:
+        data: what was given, without overrides, presets and defaults.
         text: the file verbatim; "" when built in Python.
         overrides: the `--set` items as given.
         resolved: plain data (TOML types) with every default filled in; structuring it again gives `experiment`.
@@ -135,7 +136,8 @@ class LoadedExperiment:
 
     experiment: Experiment
     path: str
-    text: str
+    text: str = ""
     overrides: tuple[str, ...]
     resolved: Mapping[str, Any]
+    data: Mapping[str, Any] = attrs.field(factory=dict, eq=False, repr=False)
     kernel: Any = attrs.field(default=None, eq=False, repr=False)

@@ -117,13 +117,8 @@ class SchemaBuilder:
     def _list(self, item: Any, fixed: tuple[Any, ...] | None) -> Schema:
         if fixed is None:
             return {"type": "array", "items": self.type_schema(item)}
-        n = len(fixed)
-        return {
-            "type": "array",
-            "prefixItems": [self.type_schema(member) for member in fixed],
-            "minItems": n,
-            "maxItems": n,
-        }
+        items, n = [self.type_schema(member) for member in fixed], len(fixed)
+        return {"type": "array", "prefixItems": items, "minItems": n, "maxItems": n}
 
     def _options_class(self, options_class: type) -> Schema:
         name = _definition_name(f"{options_class.__module__}.{options_class.__qualname__}")

@@ -24,7 +24,7 @@ from maze_kernel.config.source import read_toml
 from maze_kernel.config.structure import structure_options, structure_selection
 from maze_kernel.errors import ExperimentError, RequestError
 from maze_kernel.loader import Kernel
-from maze_kernel.selection import Selection
+from maze_kernel.selection import Selection, own_copies
 
 
 def load_experiment(
@@ -69,7 +69,7 @@ def experiment_from_mapping(
         ExperimentError: every problem of the data.
     """
     origin = origin if isinstance(origin, Origin) else Origin(file=origin, python=True)
-    return _experiment(dict(data), overrides, origin, kernel, Path() if import_paths else None)
+    return _experiment(own_copies(dict(data)), overrides, origin, kernel, Path() if import_paths else None)
 
 
 def select(
@@ -99,11 +99,11 @@ def _experiment(
     if kernel is None:
         kernel = Kernel.installed(disable=plugins.disable, load=plugin_files(plugins, folder, problems))
     check_required(plugins, kernel, problems)
-    data = lay_presets(data, written.get("preset") or (), kernel.catalog, problems)
-    data = apply_overrides(data, overrides, problems) if overrides else data
-    data = lay_trainer_defaults(data, kernel.catalog, problems)
+    laid = lay_presets(data, written.get("preset") or (), kernel.catalog, problems)
+    laid = apply_overrides(laid, overrides, problems) if overrides else laid
+    laid = lay_trainer_defaults(laid, kernel.catalog, problems)
     reader = reader_of(kernel.catalog, problems, folder is not None)
-    rest = {key: value for key, value in data.items() if key != "plugins"}
+    rest = {key: value for key, value in laid.items() if key != "plugins"}
     experiment = structure_options(rest, fields_of_class(Experiment), Scope(path=(), owner=KERNEL_OWNER), reader)
     problems.raise_if_any()
     assert isinstance(experiment, Experiment)
@@ -111,9 +111,9 @@ def _experiment(
     return LoadedExperiment(
         experiment=experiment,
         path=origin.file,
-        text="",
         overrides=tuple(overrides),
         resolved=resolve_experiment(experiment),
+        data=data,
         kernel=kernel,
     )
 

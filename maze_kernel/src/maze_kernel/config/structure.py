@@ -100,10 +100,11 @@ def structure_options(
     if (inline := inline_field(fields)) is not None:
         values[inline.name] = structure_inline(table, fields, inline, scope, reader, structure_options)
         table = {key: table[key] for key in fields.names if key in table and key != inline.name}
-    known = {field.name: field for field in fields.fields}
     meant: set[str] = set()
-    for key in table:
-        if key not in known and not (fields.extra and isinstance(key, str)):
+    for key in (key for key in table if key not in fields.names):
+        if fields.extra and isinstance(key, str):
+            values[key] = structure(table[key], Any, scope.at(key), reader)
+        else:
             meant.update(complaints.unknown_key(str(key), fields, scope, reader, label))
     for field in fields.fields:
         if field.name not in table:
@@ -113,10 +114,6 @@ def structure_options(
         structured = structure(table[field.name], field.annotation, _field_scope(field, fields, scope), reader)
         if structured is not INVALID:
             values[field.name] = structured
-    if fields.extra:
-        for key in table:
-            if key not in known and isinstance(key, str):
-                values[key] = structure(table[key], Any, scope.at(key), reader)
     if fields.options_class is None:
         if len(reader.problems) > before:
             return INVALID
@@ -157,16 +154,16 @@ def _check_each(
     """Run each field's validator by itself, so that one failure does not hide the next."""
     assert fields.options_class is not None
     partial: Any = object.__new__(fields.options_class)
-    checked = [field for field in fields.fields if field.name in values]
-    for field in fields.fields:
-        if field.name in values or not field.required:
-            object.__setattr__(partial, field.attribute.name, values.get(field.name, field.default))
-    complete = all(field.name in values or not field.required for field in fields.fields)
-    for field in checked:
-        if field.name not in given or field.attribute.validator is None or field.attribute.converter is not None:
+    known = [field for field in fields.fields if field.name in values or not field.required]
+    for field in known:
+        object.__setattr__(partial, field.attribute.name, values.get(field.name, field.default))
+    complete = len(known) == len(fields.fields)
+    for field in known:
+        validator = field.attribute.validator if field.attribute.converter is None else None
+        if validator is None or field.name not in values.keys() & given.keys():
             continue
         try:
-            field.attribute.validator(partial, field.attribute, values[field.name])
+            validator(partial, field.attribute, values[field.name])
         except Exception as error:
             if complete or not isinstance(error, AttributeError):  # else it looked at a field that is missing
                 complaints.invalid_value(given[field.name], error, _field_scope(field, fields, scope), reader)

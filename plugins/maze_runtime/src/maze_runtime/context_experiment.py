@@ -13,6 +13,7 @@ from maze_kernel.config.choices import KERNEL_OWNER
 from maze_kernel.config.experiment import EvaluationOptions, LoadedExperiment
 from maze_kernel.config.load import experiment_from_mapping, load_experiment, reader_of, select
 from maze_kernel.config.origin import Origin
+from maze_kernel.config.overrides import apply_overrides
 from maze_kernel.config.plugin_table import plugin_files, read_plugin_table
 from maze_kernel.config.problems import Problems
 from maze_kernel.config.reading import Scope
@@ -76,7 +77,7 @@ def given_experiment(
             return experiment if kernel is None else attrs.evolve(experiment, kernel=kernel)
         if isinstance(experiment, (str, Path)):
             return load_experiment(experiment, kernel=kernel)
-    start = _start(experiment, kernel, [path.partition(".")[0] for path in changes])
+    start = _start(experiment, kernel)
     tables, kernel = {"name": "run", **start.tables}, start.kernel
     tables |= {name: _table(kernel, name, value) for name, value in components.items()}
     if "env" not in tables and "env" not in changes:
@@ -161,9 +162,9 @@ def with_schedules_until(loaded: LoadedExperiment, epoch: int, *, is_stored: boo
     return attrs.evolve(loaded, experiment=experiment, resolved=resolved if is_stored else loaded.resolved)
 
 
-def _start(experiment: Source, kernel: Kernel | None, changed: list[str]) -> _Start:
+def _start(experiment: Source, kernel: Kernel | None) -> _Start:
     if isinstance(experiment, LoadedExperiment):
-        return _Start(_tables_of(experiment, changed), kernel or experiment.kernel, experiment.path)
+        return _Start(_tables_of(experiment), kernel or experiment.kernel, experiment.path)
     if isinstance(experiment, (str, Path)):
         return _read(Path(experiment), kernel)
     if experiment is not None and not isinstance(experiment, Mapping):
@@ -190,17 +191,10 @@ def _read(path: Path, kernel: Kernel | None) -> _Start:
     return _Start(dict(data), kernel, str(path))
 
 
-def _tables_of(loaded: LoadedExperiment, changed: list[str]) -> dict[str, Any]:
-    """Plain tables, but objects from Python as they are; those of changed components too, where they can be."""
-    tables = dict(loaded.resolved)
-    for name in (*KINDS, "workers", "loggers", "callbacks"):
-        value = getattr(loaded.experiment, name, None)
-        parts = value if isinstance(value, tuple) else () if value is None else (value,)
-        if parts and (name not in changed or any(part.instance is not None for part in parts)):
-            tables[name] = value
-    if "evaluation" not in changed:  # its environments may be objects, too
-        tables["evaluation"] = loaded.experiment.evaluation
-    return tables
+def _tables_of(loaded: LoadedExperiment) -> dict[str, Any]:
+    """What was written, without what presets and defaults gave: another trainer has its own."""
+    problems = Problems(origin=Origin(file=loaded.path, python=True))
+    return apply_overrides(dict(loaded.data), loaded.overrides, problems) if loaded.overrides else dict(loaded.data)
 
 
 def _table(kernel: Kernel, name: str, value: Any) -> Any:

@@ -8,11 +8,11 @@ from typing import Any
 
 import attrs
 
-from maze_kernel.config.experiment import Experiment, LoadedExperiment
+from maze_kernel.config.experiment import LoadedExperiment
 from maze_kernel.config.load import experiment_from_mapping, load_experiment
 from maze_kernel.config.origin import Origin, OverrideText
 from maze_kernel.config.positions import KeyPath
-from maze_kernel.config.resolved import to_toml
+from maze_kernel.config.resolved import plain, to_toml
 from maze_kernel.config.source import parse_toml
 from maze_kernel.errors import ExperimentError, Location, RequestError
 from maze_kernel.selection import Selection
@@ -114,15 +114,11 @@ def base_of_loaded(
     """
     shared = loaded.overrides if shared is None else tuple(shared)
     if loaded.text:
-        data, origin = parse_toml(loaded.text, loaded.path)
-        return BaseExperiment(
-            loaded=loaded, text=loaded.text, data=data, origin=origin, shared=shared, import_paths=import_paths
-        )
-    objects = _objects(loaded.experiment)
-    data = {**loaded.resolved, **objects}
-    text = "" if objects else to_toml(data)
-    origin = Origin(file=loaded.path, python=True)
-    return BaseExperiment(loaded=loaded, text=text, data=data, origin=origin, import_paths=import_paths)
+        text, (data, origin) = loaded.text, parse_toml(loaded.text, loaded.path)
+    else:
+        data = _tables(loaded.data)
+        text, origin = _text_of(data), Origin(file=loaded.path, python=True)
+    return BaseExperiment(loaded=loaded, text=text, data=data, origin=origin, shared=shared, import_paths=import_paths)
 
 
 def base_of_mapping(data: Mapping[str, Any], shared: Sequence[str] = ()) -> BaseExperiment:
@@ -134,15 +130,21 @@ def base_of_mapping(data: Mapping[str, Any], shared: Sequence[str] = ()) -> Base
     return base_of_loaded(experiment_from_mapping(data, kernel=None, overrides=shared))
 
 
-def _objects(experiment: Experiment) -> dict[str, Any]:
-    """The tables that hold objects given from Python, as selections."""
-    found: dict[str, Any] = {}
-    for name in ("env", "model", "trainer", "workers", "wrappers", "loggers"):
-        value = getattr(experiment, name)
-        selections = value if isinstance(value, tuple) else (value,)
-        if any(isinstance(one, Selection) and one.instance is not None for one in selections):
-            found[name] = list(value) if isinstance(value, tuple) else value
-    return found
+def _tables(data: Any) -> Any:
+    """The data with a table in place of each selection, so that settings can change it; other objects as they are."""
+    if isinstance(data, Mapping):
+        return {key: _tables(part) for key, part in data.items()}
+    if isinstance(data, (list, tuple)):
+        return [_tables(part) for part in data]
+    return plain(data) if isinstance(data, Selection) and data.instance is None else data
+
+
+def _text_of(data: Mapping[str, Any]) -> str:
+    """The data as TOML; "" where they hold objects from Python."""
+    try:
+        return to_toml({key: part for key, part in data.items() if part is not None})
+    except TypeError:
+        return ""
 
 
 @attrs.define(kw_only=True)
