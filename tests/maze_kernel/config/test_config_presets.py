@@ -93,6 +93,17 @@ def test_overrides_choose_a_preset_and_change_its_values(load):
     assert loaded.experiment.vector.n_envs == 3
 
 
+@pytest.mark.parametrize("preset", ['"quick"', '["from-file", "quick"]'])
+def test_another_component_of_an_override_keeps_nothing_of_the_presets_either(load, preset):
+    loaded = load(f"preset = {preset}\n{HEAD}", "trainer.use=toy-two", "trainer.n_epochs=4")
+    assert trainer(loaded) == trainer(load(f'{HEAD}[trainer]\nuse = "toy-two"\nn_epochs = 4\n'))
+    assert loaded.experiment.vector.n_envs == 2
+    spelt = load(f"preset = {preset}\n{HEAD}", "trainer.use=toy-plugin:toy", "trainer.lr=1.0")
+    assert (trainer(spelt)["n_epochs"], trainer(spelt)["gamma"], trainer(spelt)["lr"]) == (3, 0.5, 1.0)
+    chosen = load(f"preset = {preset}\n{HEAD}[trainer]\nuse = 'toy-two'\n", "trainer.use=toy")
+    assert (trainer(chosen)["n_epochs"], trainer(chosen)["gamma"]) == (3, 0.5)
+
+
 def test_a_preset_may_be_a_file_of_a_package(load):
     assert trainer(load(f'preset = "from-file"\n{HEAD}'))["n_epochs"] == 9
 

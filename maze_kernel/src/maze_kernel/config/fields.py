@@ -146,14 +146,10 @@ def resolve(annotation: Any, namespace: dict[str, Any], local: Any) -> Any:
     if not isinstance(annotation, str):
         return annotation
     try:
-        return _evaluated(annotation, namespace, dict(local))
+        holder = types.SimpleNamespace(__annotations__={"value": annotation})
+        return typing.get_type_hints(holder, namespace, dict(local), include_extras=True)["value"]
     except Exception:
         return Any
-
-
-def _evaluated(annotation: str, namespace: dict[str, Any], local: dict[str, Any]) -> Any:
-    holder = types.SimpleNamespace(__annotations__={"value": annotation})
-    return typing.get_type_hints(holder, namespace, local, include_extras=True)["value"]
 
 
 # -- taking types apart ------------------------------------------------------------------------------------------------
@@ -205,9 +201,7 @@ def list_members(annotation: Any) -> tuple[Any, tuple[Any, ...] | None] | None:
     """For a list type `(item type, None)`; for a tuple of fixed length `(Any, item types)`; None for others."""
     origin = typing.get_origin(annotation) or annotation
     arguments = typing.get_args(annotation)
-    if origin is tuple:
-        if not arguments or arguments[-1] is Ellipsis:
-            return (arguments[0] if arguments else Any), None
+    if origin is tuple and arguments and arguments[-1] is not Ellipsis:
         return Any, arguments
     if origin in _LIST_TYPES:
         return (arguments[0] if arguments else Any), None
@@ -223,7 +217,7 @@ def table_member(annotation: Any) -> Any | None:
     return arguments[1] if len(arguments) == 2 else Any
 
 
-_LIST_TYPES = (list, typing.get_origin(typing.Sequence[int]), typing.get_origin(typing.Iterable[int]))
+_LIST_TYPES = (list, tuple, typing.get_origin(typing.Sequence[int]), typing.get_origin(typing.Iterable[int]))
 _TABLE_TYPES = (dict, typing.get_origin(typing.Mapping[str, int]), typing.get_origin(typing.MutableMapping[str, int]))
 
 

@@ -99,7 +99,7 @@ def _experiment(
     if kernel is None:
         kernel = Kernel.installed(disable=plugins.disable, load=plugin_files(plugins, folder, problems))
     check_required(plugins, kernel, problems)
-    laid = lay_presets(data, written.get("preset") or (), kernel.catalog, problems)
+    laid = lay_presets(data, written, written.get("preset") or (), kernel.catalog, problems)
     laid = apply_overrides(laid, overrides, problems) if overrides else laid
     laid = lay_trainer_defaults(laid, kernel.catalog, problems)
     reader = reader_of(kernel.catalog, problems, folder is not None)

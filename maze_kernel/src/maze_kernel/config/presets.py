@@ -27,14 +27,23 @@ def preset_table(catalog: Catalog, entry: CatalogEntry) -> Mapping[str, Any]:
 
 
 def lay_presets(
-    data: Mapping[str, Any], names: Any, catalog: Catalog, problems: Problems, at: KeyPath = ("preset",)
+    data: Mapping[str, Any],
+    written: Mapping[str, Any],
+    names: Any,
+    catalog: Catalog,
+    problems: Problems,
+    at: KeyPath = ("preset",),
 ) -> dict[str, Any]:
-    """The data on top of the presets of these names, for which a place asks; of several, later ones win."""
+    """The data on top of the presets of these names, for which a place asks; of several, later ones win.
+
+    Args:
+        written: the data with all that will be laid over the result, so that it knows which components are chosen.
+    """
     for name in reversed(names if isinstance(names, (list, tuple)) else [names]):
         try:
             entry = catalog.find("preset", str(name))
             owner = f'preset "{entry.component.name}" of {entry.plugin}'
-            data = _lay_beneath(catalog, data, preset_table(catalog, entry), owner, problems.origin.beneath)
+            data = _lay_beneath(catalog, data, written, preset_table(catalog, entry), owner, problems.origin.beneath)
         except RequestError as error:
             error.location = problems.origin.value(at)
             problems.add_error(at, error)
@@ -48,30 +57,32 @@ def lay_trainer_defaults(data: Mapping[str, Any], catalog: Catalog, problems: Pr
     for entry in catalog.named(use, "trainer") if isinstance(use, str) else ():
         record: Any = entry.component
         below = {} if record.n_envs is None else {"vector": {"n_envs": record.n_envs}}
-        data = _lay_beneath(catalog, data, below, f"trainer {use!r}", problems.origin.beneath)
+        data = _lay_beneath(catalog, data, data, below, f"trainer {use!r}", problems.origin.beneath)
         presets = catalog.named(record.preset or "", "preset")
         own = [preset.qualified_name for preset in presets if preset.plugin == entry.plugin]
         if presets:
-            data = lay_presets(data, own or record.preset, catalog, problems, ("trainer", "use"))
+            data = lay_presets(data, data, own or record.preset, catalog, problems, ("trainer", "use"))
     return dict(data)
 
 
 def _lay_beneath(
     catalog: Catalog,
     data: Mapping[str, Any],
+    written: Mapping[str, Any],
     below: Mapping[str, Any],
     owner: str,
     owners: dict[KeyPath, str],
     at: KeyPath = (),
 ) -> dict[str, Any]:
-    """The data with the keys of `below` that they lack; a table that selects another component stays alone."""
+    """The data with the keys of `below` that they lack; a table that will select another component stays alone."""
     result = dict(data)
     for key, value in below.items():
-        own = result.get(key)
-        if key not in result:
+        own, said = result.get(key, {}), written.get(key, result.get(key))
+        if isinstance(own, Mapping) and isinstance(said, Mapping) and isinstance(value, Mapping):
+            if _agree(catalog, {**own, **said}, value):
+                result[key] = _lay_beneath(catalog, own, said, value, owner, owners, (*at, key))
+        elif key not in result:
             result[key], owners[*at, key] = copy.deepcopy(value), owner
-        elif isinstance(own, Mapping) and isinstance(value, Mapping) and _agree(catalog, own, value):
-            result[key] = _lay_beneath(catalog, own, value, owner, owners, (*at, key))
     return result
 
 
