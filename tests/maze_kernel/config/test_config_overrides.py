@@ -40,7 +40,7 @@ def test_what_two_elements_use_names_neither(problems, minimal):
     text = minimal + '\n[[wrappers]]\nuse = "scale"\n[[wrappers]]\nuse = "scale"\n'
     (error,) = problems(text, "wrappers.scale.n=1")
     assert error.what == "wrappers is a list and has several elements scale"
-    assert error.help == "count from 0: --set wrappers.0..."
+    assert error.help == "count from 0: wrappers.0..."
 
 
 def test_a_misspelt_element_has_its_nearest(problems, minimal):

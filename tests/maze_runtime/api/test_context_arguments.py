@@ -15,6 +15,7 @@ from maze_kernel.config import experiment_from_mapping, load_experiment
 from maze_kernel.contracts.transform import Transform
 from maze_kernel.errors import EnvError, ExperimentError, RequestError
 from maze_kernel.loader import Kernel
+from maze_ppo.options import A2COptions
 from maze_runtime.context import RunContext
 from maze_runtime.run.assembly import Assembly
 
@@ -98,6 +99,54 @@ def test_another_trainer_has_its_own_defaults_whatever_was_read_before(changes):
     config = RunContext(experiment={**tomli.loads(text), "seed": 3}, **changes).config
     assert (config["seed"], config["vector"]["n_envs"], config["wrappers"]) == (3, 1, [])
     assert [RunContext(experiment=one, **changes).config for one in (read, made, changed)] == [config] * 3
+
+
+def test_a_preset_gives_the_trainer_with_changes_too():
+    tables = {"preset": "impala-cartpole", "env": {"use": "gym", "id": "CartPole-v1"}}
+    assert RunContext(experiment=tables, seed=1).config["trainer"]["use"] == "impala"
+
+
+@pytest.mark.parametrize(
+    ("wrappers", "overrides", "option"),
+    [
+        ({"wrappers": [{"use": "time-limit", "max_episode_steps": 9}]}, {"wrappers.0.max_episode_steps": 5}, 5),
+        (
+            {"wrappers": [{"use": "time-limit", "max_episode_steps": 9}]},
+            {"wrappers.time-limit": {"max_episode_steps": 5}},
+            5,
+        ),
+        ({"wrappers": []}, {"wrappers.0": {"use": "time-limit", "max_episode_steps": 5}}, 5),
+        ({"preset": "scaled"}, {"wrappers.0.clip_range": [-5.0, 5.0]}, [-5.0, 5.0]),
+        ({}, {"preset": "scaled", "wrappers.observation-normalization.clip_range": [-5.0, 5.0]}, [-5.0, 5.0]),
+    ],
+)
+def test_overrides_reach_into_lists_as_on_the_command_line(wrappers, overrides, option):
+    tables = {**tomli.loads(FILE), **wrappers}
+    read = experiment_from_mapping(tables, kernel=None, overrides=["seed=4"])
+    for experiment in (tables, read):
+        first = RunContext(experiment=experiment, overrides=overrides).config["wrappers"][0]
+        assert option in first.values()
+
+
+def test_overrides_reach_into_options_and_not_into_objects():
+    context = RunContext(
+        experiment="small.toml", trainer=A2COptions(), overrides={"trainer": {"lr": 0.5, "gamma": 0.5}}
+    )
+    assert (context.config["trainer"]["lr"], context.config["trainer"]["gamma"]) == (0.5, 0.5)
+    for overrides, wrong in (
+        ({"wrappers.0.x": 1}, "wrappers.0 is a value and holds no x"),
+        ({"trainer.lr.x": 1}, "x cannot"),
+    ):
+        with pytest.raises(RequestError, match=wrong):
+            RunContext(experiment="small.toml", trainer=A2COptions(), wrappers=[Halved()], overrides=overrides)
+
+
+def test_keys_of_overrides_are_dotted_paths_of_toml():
+    context = RunContext(experiment="small.toml", overrides={'env.kwargs."a.b"': 1})
+    assert context.config["env"]["kwargs"] == {"a.b": 1}
+    for key in (3, "a..b", ""):
+        with pytest.raises(RequestError, match="no dotted path"):
+            RunContext(experiment="small.toml", overrides={key: 1})
 
 
 def test_problems_of_a_file_are_shown_at_their_lines():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tomli
@@ -14,6 +14,7 @@ from maze_kernel.config.origin import OverrideText, show_path
 from maze_kernel.config.positions import KeyPath, Span, split_key
 from maze_kernel.config.problems import Problems
 from maze_kernel.config.source import MAX_DEPTH, deeper_than
+from maze_kernel.errors import RequestError
 
 _MAX_CHARACTERS = 1 << 16
 _BARE = re.compile(r"[A-Za-z_./][\w./:+-]*")
@@ -34,24 +35,19 @@ def apply_overrides(data: dict[str, Any], items: Sequence[str], problems: Proble
 
 
 def _apply(data: dict[str, Any], item: str, order: int, problems: Problems) -> None:
-    split = _equals_sign(item)
-    written = item[:split] if split is not None else item
-    name_end = len(written.rstrip())
-    value_text = "" if split is None else item[split + 1 :]
-    value_start = len(item) - len(value_text.lstrip()) if value_text.strip() else len(item)
-    override = OverrideText(
-        text=item,
-        key=Span(0, max(1, name_end)),
-        value=Span(value_start, max(value_start + 1, len(item.rstrip()))),
-        order=order,
-    )
+    split = equals_sign(item)
+    written, value_text = item[:split].strip(), item[split + 1 :].strip()
+    value_start = len(item) - len(item[split + 1 :].lstrip())
+    key = Span(0, max(1, len(item[:split].rstrip())))
+    value_span = Span(value_start, max(value_start + 1, len(item.rstrip())))
+    override = OverrideText(text=item, key=key, value=value_span, order=order)
     marker: KeyPath = ("--set", order)
     problems.origin.overrides[marker] = override
     try:
-        names = split_key(written.strip())
+        names = split_key(written)
     except ValueError:
         names = []
-    if split is None or not names:
+    if split == len(item) or not names:
         problems.add(
             marker,
             "an override is written path=value",
@@ -59,10 +55,10 @@ def _apply(data: dict[str, Any], item: str, order: int, problems: Problems) -> N
             help="for example --set trainer.lr=1e-3",
         )
         return
-    if not value_text.strip():
-        problems.add(marker, f"no value is given for {written.strip()}", help=f"write --set {written.strip()}=VALUE")
+    if not value_text:
+        problems.add(marker, f"no value is given for {written}", help=f"write --set {written}=VALUE")
         return
-    value = _parse(value_text.strip(), written.strip(), marker, problems)
+    value = _parse(value_text, written, marker, problems)
     if value is not _FAILED:
         _place(data, names, value, override, marker, problems)
 
@@ -70,8 +66,8 @@ def _apply(data: dict[str, Any], item: str, order: int, problems: Problems) -> N
 _FAILED: Any = object()
 
 
-def _equals_sign(item: str) -> int | None:
-    """The first `=` outside quotes."""
+def equals_sign(item: str) -> int:
+    """Where the first `=` outside quotes stands; the length where there is none."""
     quote = ""
     for index, character in enumerate(item):
         if quote:
@@ -80,7 +76,7 @@ def _equals_sign(item: str) -> int | None:
             quote = character
         elif character == "=":
             return index
-    return None
+    return len(item)
 
 
 def _parse(text: str, name: str, marker: KeyPath, problems: Problems) -> Any:
@@ -119,52 +115,54 @@ def _quoting(text: str, name: str) -> str:
 def _place(
     data: dict[str, Any], names: list[str], value: Any, override: OverrideText, marker: KeyPath, problems: Problems
 ) -> None:
-    path: KeyPath = ()
+    try:
+        *parents, last = path = key_path(data, names)
+    except RequestError as error:
+        error.location = problems.origin.key(marker)
+        problems.add_error(marker, error)
+        return
     container: Any = data
-    for position, name in enumerate(names):
-        last = position == len(names) - 1
-        if isinstance(container, list):
-            if (index := _index(container, name, last, path, marker, problems)) is None:
-                return
-            path = (*path, index)
-            if last:
-                container[index : index + 1] = [value]
-            else:
-                container = container[index]
-        elif isinstance(container, dict):
-            path = (*path, name)
-            if last:
-                container[name] = value
-            else:
-                container = container.setdefault(name, {})
-        else:
-            problems.add(
-                marker,
-                f"{show_path(path)} is a value and holds no {name}",
-                received=f"{show_path(path)} = {container!r}"[:80],
-                help=f"set {show_path(path)} itself",
-            )
-            return
+    for part in parents:
+        if isinstance(container, dict) and container.get(part) is None:
+            container[part] = {}
+        container = container[part]
+    if isinstance(container, list) and last == len(container):
+        container.append(None)
+    container[last] = value
     _replace_places(path, override, problems)
 
 
-def _index(
-    container: list[Any], name: str, last: bool, path: KeyPath, marker: KeyPath, problems: Problems
-) -> int | None:
-    size = len(container)
+def key_path(data: Any, names: Sequence[str]) -> KeyPath:
+    """Where a dotted path leads, be there something or not; raises RequestError where it leads into a mere value."""
+    path: KeyPath = ()
+    for position, name in enumerate(names):
+        if isinstance(data, (list, tuple)):
+            index = _index(data, name, position == len(names) - 1, path)
+            path, data = (*path, index), data[index] if index < len(data) else None
+        elif isinstance(data, Mapping) or data is None:
+            path, data = (*path, name), None if data is None else data.get(name)
+        else:
+            raise RequestError(
+                f"{show_path(path)} is a value and holds no {name}",
+                received=f"{show_path(path)} = {data!r}"[:80],
+                help=f"set {show_path(path)} itself",
+            )
+    return path
+
+
+def _index(elements: Sequence[Any], name: str, last: bool, path: KeyPath) -> int:
+    size = len(elements)
     if name.isascii() and name.isdecimal() and len(name) < 9 and int(name) < size + last:
         return int(name)
-    uses = [element.get("use") if isinstance(element, dict) else None for element in container]
+    uses = [element.get("use") if isinstance(element, dict) else None for element in elements]
     if uses.count(name) == 1:
         return uses.index(name)
-    problems.add(
-        marker,
+    raise RequestError(
         f"{show_path(path)} is a list and has {'several elements' if name in uses else 'no element'} {name}",
         expected=f"an index from 0 to {size - (not last)}" if size or last else "a list with elements",
         nearest=nearest(name, {str(use) for use in uses if use}) if name not in uses else (),
-        help=f"count from 0: --set {show_path(path)}.0...",
+        help=f"count from 0: {show_path(path)}.0...",
     )
-    return None
 
 
 def _replace_places(path: KeyPath, override: OverrideText, problems: Problems) -> None:

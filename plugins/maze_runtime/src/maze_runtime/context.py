@@ -57,7 +57,7 @@ class RunContext:
             instance of its options class, or, but for the trainer, the object itself. None: those of the experiment,
             and without one the default trainer and the default model. As `model` also a torch.nn.Module or its class:
             the policy network, beside the default critic.
-        overrides: experiment values by dotted path or as nested tables, e.g. `{"vector.n_envs": 4}`.
+        overrides: experiment values by dotted path, as `--set` takes it, `{"vector.n_envs": 4}`, or as nested tables.
         seed: of all randomness; None: the experiment's, 0 without one.
         run_dir: directory of the run; None: `runs/<name>/<UTC time>-<4 hex>/`.
         silent: print nothing.

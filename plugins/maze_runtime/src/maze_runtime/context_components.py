@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -72,21 +72,46 @@ def _imported(kernel: Kernel, value: Any) -> Any:
         return value  # refused with its reason when the experiment is checked
 
 
-def set_paths(tables: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy of `tables` with values set by dotted path; nested tables are merged.
+def with_value(inner: Any, path: Sequence[Any], value: Any) -> Any:
+    """Tables and lists in one another with a value at a path of `key_path`; a table without `use` is merged. A copy.
 
-    >>> set_paths({"trainer": {"use": "ppo"}}, {"trainer.lr": 0.1, "vector": {"n_envs": 2}})
-    {'trainer': {'use': 'ppo', 'lr': 0.1}, 'vector': {'n_envs': 2}}
+    >>> with_value({"trainer": {"use": "ppo", "lr": 0.2}}, ("trainer",), {"lr": 0.1})
+    {'trainer': {'use': 'ppo', 'lr': 0.1}}
+    >>> with_value({"wrappers": [{"use": "time-limit"}]}, ("wrappers", 0, "max_episode_steps"), 5)
+    {'wrappers': [{'use': 'time-limit', 'max_episode_steps': 5}]}
     """
-    result = dict(tables)
-    for path, value in overrides.items():
-        key, _, rest = path.partition(".")
-        inner = result.get(key)
-        if rest or (isinstance(value, Mapping) and isinstance(inner, (Mapping, Selection)) and "use" not in value):
-            result[key] = _merged(key, inner, {rest: value} if rest else value)
-        else:
-            result[key] = value
-    return result
+    if path and isinstance(inner, (list, tuple)):
+        index, *rest = path
+        part = inner[index] if index < len(inner) else None
+        return [*inner[:index], with_value(part, rest, value), *inner[index + 1 :]]
+    if path:
+        changes = {path[0]: with_value(_part(inner, path[0]), path[1:], value)}
+    elif isinstance(value, Mapping) and "use" not in value and isinstance(inner, (Mapping, Selection)):
+        changes = {name: with_value(_part(inner, name), (), part) for name, part in value.items()}
+    else:
+        return value
+    return inner.with_options(**changes) if isinstance(inner, Selection) else {**(inner or {}), **changes}
+
+
+def _part(table: Any, name: str) -> Any:
+    if isinstance(table, Selection):
+        return table.option(name)
+    if table is not None and not isinstance(table, Mapping):
+        raise RequestError(
+            f"{name} cannot be set: what should hold it is no table",
+            received=repr(table)[:80],
+            help="set the whole of it, or give the component by name or as a table",
+        )
+    return (table or {}).get(name)
+
+
+def tables_only(data: Any) -> Any:
+    """The data with a mere table in place of each selection whose options can be set."""
+    if isinstance(data, Mapping):
+        return {key: tables_only(part) for key, part in data.items()}
+    if isinstance(data, (list, tuple)):
+        return [tables_only(part) for part in data]
+    return {"use": data.use} if isinstance(data, Selection) and data.instance is None else data
 
 
 def _refuse_what_does_not_fit(kernel: Kernel, kind: str, value: Any) -> None:
@@ -113,18 +138,6 @@ def _refuse_what_does_not_fit(kernel: Kernel, kind: str, value: Any) -> None:
         expected=expected,
         help=f"choose one of {names or 'those that you install'}{'' if '<' in path else by_path}",
     )
-
-
-def _merged(key: str, inner: Any, changes: Mapping[str, Any]) -> Any:
-    if isinstance(inner, Selection) and inner.instance is None:
-        return inner.with_options(**changes)
-    if inner is not None and not isinstance(inner, Mapping):
-        raise RequestError(
-            f"{key} was given as an object, so its options cannot be overridden",
-            received=", ".join(f"{key}.{name}" for name in changes),
-            help="give the component by name or as a table",
-        )
-    return set_paths(inner or {}, changes)
 
 
 def _env(kernel: Kernel, value: Any) -> Any:

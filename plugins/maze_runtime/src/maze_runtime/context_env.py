@@ -85,7 +85,7 @@ def _assembly(
     kernel: Kernel | None,
 ) -> Assembly:
     components = {name: value for name, value in (("env", env), ("wrappers", wrappers)) if value is not None}
-    if experiment is None and not any(name.partition(".")[0] in _NAMES_WRAPPERS for name in overrides or {}):
+    if experiment is None and not any(str(name).partition(".")[0] in _NAMES_WRAPPERS for name in overrides or {}):
         components.setdefault("wrappers", [])
     loaded = given_experiment(experiment, components, overrides or {}, seed, kernel)
     return Assembly(loaded, loaded.kernel)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +13,10 @@ from maze_kernel.config.choices import KERNEL_OWNER
 from maze_kernel.config.experiment import EvaluationOptions, LoadedExperiment
 from maze_kernel.config.load import experiment_from_mapping, load_experiment, reader_of, select
 from maze_kernel.config.origin import Origin
-from maze_kernel.config.overrides import apply_overrides
+from maze_kernel.config.overrides import apply_overrides, equals_sign, key_path
 from maze_kernel.config.plugin_table import plugin_files, read_plugin_table
+from maze_kernel.config.positions import split_key
+from maze_kernel.config.presets import lay_presets
 from maze_kernel.config.problems import Problems
 from maze_kernel.config.reading import Scope
 from maze_kernel.config.source import read_toml
@@ -22,7 +24,7 @@ from maze_kernel.config.structure import structure
 from maze_kernel.errors import RequestError
 from maze_kernel.loader import Kernel
 from maze_kernel.selection import Selection
-from maze_runtime.context_components import component_table, set_paths
+from maze_runtime.context_components import component_table, tables_only, with_value
 from maze_runtime.run.directory import open_run
 from maze_runtime.run.naming import import_from, name_of_default
 from maze_runtime.training.resume import stored_experiment
@@ -33,6 +35,9 @@ if TYPE_CHECKING:
 KINDS = {"env": "env", "trainer": "trainer", "model": "model", "wrappers": "wrapper"}
 """The arguments that choose components, and their kinds."""
 
+_Change = tuple[Sequence[str], Any]
+"""The parts of a dotted path, and the value that is set there."""
+
 Source = Path | str | Mapping[str, Any] | LoadedExperiment | None
 
 
@@ -41,13 +46,15 @@ class _Start:
     """What arguments are laid over.
 
     Attributes:
-        tables: of the experiment, in which components may be instances of `Selection`.
+        tables: as they were written, without presets; components may be instances of `Selection`.
         origin: what error messages call them.
+        items: what `--set` said over the tables.
     """
 
     tables: dict[str, Any]
     kernel: Kernel
     origin: str = "<python>"
+    items: tuple[str, ...] = ()
 
 
 def given_experiment(
@@ -62,7 +69,7 @@ def given_experiment(
     Args:
         experiment: a file, its tables, one that was read before, or None for one made of the components alone.
         components: those of `KINDS` that take the place of the experiment's own.
-        overrides: values by dotted path or as nested tables.
+        overrides: values by dotted path, as `--set` takes it, or as nested tables.
         seed: takes the place of the experiment's; None: does not.
         kernel: the plugins to use; None: as the experiment says.
 
@@ -78,17 +85,9 @@ def given_experiment(
         if isinstance(experiment, (str, Path)):
             return load_experiment(experiment, kernel=kernel)
     start = _start(experiment, kernel)
-    tables, kernel = {"name": "run", **start.tables}, start.kernel
-    tables |= {name: _table(kernel, name, value) for name, value in components.items()}
-    if "env" not in tables and "env" not in changes:
-        raise RequestError(
-            "there is no environment to run",
-            received="neither env nor an experiment with one",
-            help='give env="CartPole-v1", a factory of environments, or experiment="FILE.toml"',
-        )
-    if "trainer" not in tables:
-        tables["trainer"] = {"use": name_of_default(kernel.catalog, "trainer")}
-    return experiment_from_mapping(set_paths(tables, changes), kernel=kernel, origin=start.origin)
+    chosen = {name: _table(start.kernel, name, value) for name, value in components.items()}
+    tables = _changed(start, chosen, [(_names(path), value) for path, value in changes.items()])
+    return experiment_from_mapping(tables, kernel=start.kernel, origin=start.origin)
 
 
 def reopened_experiment(
@@ -164,7 +163,8 @@ def with_schedules_until(loaded: LoadedExperiment, epoch: int, *, is_stored: boo
 
 def _start(experiment: Source, kernel: Kernel | None) -> _Start:
     if isinstance(experiment, LoadedExperiment):
-        return _Start(_tables_of(experiment), kernel or experiment.kernel, experiment.path)
+        # as it was written: what defaults gave to one trainer is not for another
+        return _Start(dict(experiment.data), kernel or experiment.kernel, experiment.path, experiment.overrides)
     if isinstance(experiment, (str, Path)):
         return _read(Path(experiment), kernel)
     if experiment is not None and not isinstance(experiment, Mapping):
@@ -191,10 +191,67 @@ def _read(path: Path, kernel: Kernel | None) -> _Start:
     return _Start(dict(data), kernel, str(path))
 
 
-def _tables_of(loaded: LoadedExperiment) -> dict[str, Any]:
-    """What was written, without what presets and defaults gave: another trainer has its own."""
-    problems = Problems(origin=Origin(file=loaded.path, python=True))
-    return apply_overrides(dict(loaded.data), loaded.overrides, problems) if loaded.overrides else dict(loaded.data)
+def _changed(start: _Start, components: Mapping[str, Any], changes: Sequence[_Change]) -> dict[str, Any]:
+    """The tables with arguments over them, and with the default trainer where nothing names one."""
+    problems, catalog = Problems(origin=Origin(file=start.origin, python=True)), start.kernel.catalog
+    tables = {"name": "run", **start.tables}
+    written = _set_all(start, tables, components, changes, problems.scratch())
+    laid = lay_presets(tables, written, written.get("preset") or (), catalog, problems.scratch())
+    if "env" not in {**laid, **written}:
+        raise RequestError(
+            "there is no environment to run",
+            received="neither env nor an experiment with one",
+            help='give env="CartPole-v1", a factory of environments, or experiment="FILE.toml"',
+        )
+    if "trainer" not in {**laid, **components}:
+        tables["trainer"] = {"use": name_of_default(catalog, "trainer")}
+    for names in (
+        *(_names(item[: equals_sign(item)].strip()) for item in start.items),
+        *(names for names, _ in changes),
+    ):
+        tables = _with_list(tables, laid, names)
+    tables = _set_all(start, tables, components, changes, problems)
+    problems.raise_if_any()
+    return tables
+
+
+def _set_all(
+    start: _Start,
+    tables: dict[str, Any],
+    components: Mapping[str, Any],
+    changes: Sequence[_Change],
+    problems: Problems,
+) -> dict[str, Any]:
+    tables = apply_overrides(tables, start.items, problems) if start.items else tables
+    tables = {**tables, **components}
+    for names, value in changes:
+        try:
+            tables = with_value(tables, key_path(tables_only(tables), names), value)
+        except RequestError as error:
+            problems.add_error(tuple(names), error)
+    return tables
+
+
+def _with_list(tables: Mapping[str, Any], laid: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """The tables with the list of a preset that a path reaches into: lists are not completed, but taken whole."""
+    if len(names) < 2 or names[0] not in laid:
+        return dict(tables)
+    own, below = tables.get(names[0], {}), laid[names[0]]
+    if isinstance(below, Mapping) and isinstance(own, Mapping):
+        return {**tables, names[0]: _with_list(own, below, names[1:])}
+    return {**tables, names[0]: below} if isinstance(below, list) else dict(tables)
+
+
+def _names(path: Any) -> list[str]:
+    """The parts of a dotted path, as `--set` takes it."""
+    try:
+        return split_key(path if isinstance(path, str) else "")
+    except ValueError:
+        raise RequestError(
+            "overrides= has a key that is no dotted path",
+            received=repr(path)[:80],
+            expected='for example {"trainer.lr": 1e-3}; what has a dot in it is quoted: {\'env.kwargs."a.b"\': 1}',
+        ) from None
 
 
 def _table(kernel: Kernel, name: str, value: Any) -> Any:
