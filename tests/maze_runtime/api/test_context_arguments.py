@@ -153,6 +153,17 @@ def test_problems_of_a_file_are_shown_at_their_lines():
     Path("small.toml").write_text(FILE.replace("epoch_length", "epochs_length"))
     with pytest.raises(ExperimentError, match=r"small\.toml:10"):
         RunContext(experiment="small.toml")
+    with pytest.raises(ExperimentError) as caught:
+        RunContext(experiment="small.toml", seed=-1, overrides={"trainer.lr": "fast"})
+    lines = {
+        problem.what.split()[0]: (problem.location.file, problem.location.line) for problem in caught.value.problems
+    }
+    assert lines.pop("trainer.epochs_length") == ("small.toml", 10)
+    assert lines.pop("trainer.lr") == lines.pop("seed") == ("<python>", None)
+    Path("small.toml").write_text(FILE)
+    read = load_experiment("small.toml", overrides=["trainer.target_kl=0.5"])
+    with pytest.raises(ExperimentError, match=r"small\.toml:11(.|\n)*--set trainer\.target_kl"):
+        RunContext(experiment=read, overrides={"trainer.use": "es"})
 
 
 def test_plugin_files_of_an_experiment_are_loaded_beside_it_with_changes_too():

@@ -12,16 +12,16 @@ import attrs
 from maze_kernel.config.choices import KERNEL_OWNER
 from maze_kernel.config.experiment import EvaluationOptions, LoadedExperiment
 from maze_kernel.config.load import experiment_from_mapping, load_experiment, reader_of, select
-from maze_kernel.config.origin import Origin
+from maze_kernel.config.origin import Origin, OverrideText
 from maze_kernel.config.overrides import apply_overrides, equals_sign, key_path
 from maze_kernel.config.plugin_table import plugin_files, read_plugin_table
-from maze_kernel.config.positions import split_key
+from maze_kernel.config.positions import Span, split_key
 from maze_kernel.config.presets import lay_presets
 from maze_kernel.config.problems import Problems
 from maze_kernel.config.reading import Scope
-from maze_kernel.config.source import read_toml
+from maze_kernel.config.source import parse_toml, read_toml
 from maze_kernel.config.structure import structure
-from maze_kernel.errors import RequestError
+from maze_kernel.errors import Location, RequestError
 from maze_kernel.loader import Kernel
 from maze_kernel.selection import Selection
 from maze_runtime.context_components import component_table, tables_only, with_value
@@ -35,10 +35,24 @@ if TYPE_CHECKING:
 KINDS = {"env": "env", "trainer": "trainer", "model": "model", "wrappers": "wrapper"}
 """The arguments that choose components, and their kinds."""
 
+_PYTHON, _NOWHERE = "<python>", Span(0, 0)
 _Change = tuple[Sequence[str], Any]
 """The parts of a dotted path, and the value that is set there."""
 
 Source = Path | str | Mapping[str, Any] | LoadedExperiment | None
+
+
+@attrs.frozen(kw_only=True)
+class _Argument(OverrideText):
+    """An argument from Python in place of what a file says, whose lines it has not."""
+
+    text: str = ""
+    key: Span = _NOWHERE
+    value: Span = _NOWHERE
+
+    def location(self, span: Span) -> Location:
+        """Python, whatever the span."""
+        return Location(file=_PYTHON)
 
 
 @attrs.frozen
@@ -47,13 +61,13 @@ class _Start:
 
     Attributes:
         tables: as they were written, without presets; components may be instances of `Selection`.
-        origin: what error messages call them.
+        origin: how error messages point into them.
         items: what `--set` said over the tables.
     """
 
     tables: dict[str, Any]
     kernel: Kernel
-    origin: str = "<python>"
+    origin: Origin = attrs.field(factory=lambda: Origin(file=_PYTHON, python=True))
     items: tuple[str, ...] = ()
 
 
@@ -164,7 +178,10 @@ def with_schedules_until(loaded: LoadedExperiment, epoch: int, *, is_stored: boo
 def _start(experiment: Source, kernel: Kernel | None) -> _Start:
     if isinstance(experiment, LoadedExperiment):
         # as it was written: what defaults gave to one trainer is not for another
-        return _Start(dict(experiment.data), kernel or experiment.kernel, experiment.path, experiment.overrides)
+        text, file = experiment.text, experiment.path
+        origin = parse_toml(text, file)[1] if text else Origin(file=file)
+        origin.python = True
+        return _Start(dict(experiment.data), kernel or experiment.kernel, origin, experiment.overrides)
     if isinstance(experiment, (str, Path)):
         return _read(Path(experiment), kernel)
     if experiment is not None and not isinstance(experiment, Mapping):
@@ -188,12 +205,13 @@ def _read(path: Path, kernel: Kernel | None) -> _Start:
         plugins = read_plugin_table(data, problems)
         kernel = Kernel.installed(disable=plugins.disable, load=plugin_files(plugins, path.parent, problems))
         problems.raise_if_any()
-    return _Start(dict(data), kernel, str(path))
+    origin.python = True  # as what is laid over it
+    return _Start(dict(data), kernel, origin)
 
 
 def _changed(start: _Start, components: Mapping[str, Any], changes: Sequence[_Change]) -> dict[str, Any]:
     """The tables with arguments over them, and with the default trainer where nothing names one."""
-    problems, catalog = Problems(origin=Origin(file=start.origin, python=True)), start.kernel.catalog
+    problems, catalog = Problems(origin=start.origin), start.kernel.catalog
     tables = {"name": "run", **start.tables}
     written = _set_all(start, tables, components, changes, problems.scratch())
     laid = lay_presets(tables, written, written.get("preset") or (), catalog, problems.scratch())
@@ -224,9 +242,13 @@ def _set_all(
 ) -> dict[str, Any]:
     tables = apply_overrides(tables, start.items, problems) if start.items else tables
     tables = {**tables, **components}
+    argument = _Argument(order=len(start.items))
+    problems.origin.overrides.update({(name,): argument for name in components})
     for names, value in changes:
         try:
-            tables = with_value(tables, key_path(tables_only(tables), names), value)
+            path = key_path(tables_only(tables), names)
+            tables = with_value(tables, path, value)
+            problems.origin.overrides[path] = argument
         except RequestError as error:
             problems.add_error(tuple(names), error)
     return tables
