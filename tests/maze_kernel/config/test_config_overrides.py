@@ -93,6 +93,9 @@ WRONG = {
     'trainer.lr={start="a"}': ("trainer.lr.start has the wrong type", 18, "maze describe trainer toy"),
     'trainer.use="own"': ("no trainer is called 'own'", 19, "list-plugins"),
     'trainer.use="ppo"': ("no trainer is called 'ppo'", 19, "pip install maze-ppo"),
+    "trainer.optimiser.lr=1": ('trainer.optimiser is not an option of trainer "toy"', 7, "maze describe trainer toy"),
+    "modle.use=net": ("modle is not an option of an experiment", 7, "the file takes"),
+    'trainer.lr.shape="linear"': ("trainer.lr.start is missing", 7, "add start"),
     'name="../x"': ("name: the name becomes a folder", 12, "Names the folder"),
 }
 

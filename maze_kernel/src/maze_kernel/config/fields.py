@@ -225,8 +225,7 @@ def show_type(annotation: Any) -> str:
     """The type as a user reads it: "integer", `"auto" | "cpu"`, "list of numbers", "table of blocks"."""
     if (members := union_members(annotation)) is not None:
         return " | ".join(dict.fromkeys(show_type(member) for member in members))
-    kind = selection_kind(annotation)
-    if kind is not None:
+    if (kind := selection_kind(annotation)) is not None:
         return f"{{ use = {kind}, ... }}"
     annotation, _ = strip_annotated(annotation)
     if typing.get_origin(annotation) is Literal:

@@ -31,8 +31,7 @@ def structure(value: Any, annotation: Any, scope: Scope, reader: Reader) -> Any:
         return None
     if (members := f.union_members(annotation)) is not None:
         return _structure_union(value, annotation, members, scope, reader)
-    kind = f.selection_kind(annotation)
-    if kind is not None:
+    if (kind := f.selection_kind(annotation)) is not None:
         return structure_selection(value, kind, scope, reader)
     annotation, remarks = f.strip_annotated(annotation)
     if f.OR_OBJECT in remarks and reader.python and not isinstance(value, TOML_TYPES):
@@ -43,8 +42,7 @@ def structure(value: Any, annotation: Any, scope: Scope, reader: Reader) -> Any:
         return structure_literal(value, annotation, scope, reader)
     if (items := f.list_members(annotation)) is not None:
         return _structure_list(value, annotation, items, scope, reader)
-    member = f.table_member(annotation)
-    if member is not None:
+    if (member := f.table_member(annotation)) is not None:
         return _structure_mapping(value, annotation, member, scope, reader)
     if f.is_options_class(annotation):
         if reader.python and isinstance(value, annotation):
