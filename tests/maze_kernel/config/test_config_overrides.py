@@ -36,6 +36,18 @@ def test_an_element_is_named_by_what_it_uses(load, minimal):
     assert [wrapper.options.n for wrapper in both.experiment.wrappers][1] == 4.0
 
 
+def test_a_list_that_is_not_there_is_made_and_one_that_is_grows(load, minimal):
+    made = load(minimal, "wrappers.0.use=scale", "wrappers.0.n=2", 'wrappers.1={ use = "scale", n = 3 }')
+    grown = load(minimal + '\n[[wrappers]]\nuse = "scale"\nn = 2.0\n', "wrappers.1.use=scale", "wrappers.1.n=3")
+    for loaded in (made, grown):
+        assert [wrapper.options.n for wrapper in loaded.experiment.wrappers] == [2.0, 3.0]
+
+
+def test_a_table_of_a_file_is_no_list(problems, minimal):
+    (error,) = problems(minimal + '\n[wrappers.0]\nuse = "scale"\n')
+    assert error.what == "wrappers has the wrong type"
+
+
 def test_what_two_elements_use_names_neither(problems, minimal):
     text = minimal + '\n[[wrappers]]\nuse = "scale"\n[[wrappers]]\nuse = "scale"\n'
     (error,) = problems(text, "wrappers.scale.n=1")
@@ -96,6 +108,8 @@ WRONG = {
     "trainer.optimiser.lr=1": ('trainer.optimiser is not an option of trainer "toy"', 7, "maze describe trainer toy"),
     "modle.use=net": ("modle is not an option of an experiment", 7, "the file takes"),
     'trainer.lr.shape="linear"': ("trainer.lr.start is missing", 7, "add start"),
+    "wrappers.1.n=1": ("wrappers.1 does not say which wrapper to use", 7, "add use ="),
+    "loggers.1.use=paper": ("loggers has the wrong type", 21, "[[loggers]]"),
     'name="../x"': ("name: the name becomes a folder", 12, "Names the folder"),
 }
 

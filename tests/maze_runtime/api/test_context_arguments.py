@@ -115,6 +115,7 @@ def test_a_preset_gives_the_trainer_with_changes_too():
             {"wrappers.time-limit": {"max_episode_steps": 5}},
             5,
         ),
+        ({}, {"wrappers.0.use": "time-limit", "wrappers.0.max_episode_steps": 5}, 5),
         ({"wrappers": []}, {"wrappers.0": {"use": "time-limit", "max_episode_steps": 5}}, 5),
         ({"preset": "scaled"}, {"wrappers.0.clip_range": [-5.0, 5.0]}, [-5.0, 5.0]),
         ({}, {"preset": "scaled", "wrappers.observation-normalization.clip_range": [-5.0, 5.0]}, [-5.0, 5.0]),

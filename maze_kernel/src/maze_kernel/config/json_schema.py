@@ -111,8 +111,7 @@ class SchemaBuilder:
             return {"type": "object", "additionalProperties": self.type_schema(member)}
         if f.is_options_class(annotation):
             return self._options_class(annotation)
-        name = _JSON_TYPES.get(annotation)
-        return {} if name is None else {"type": name}
+        return {"type": _JSON_TYPES[annotation]} if annotation in _JSON_TYPES else {}
 
     def _list(self, item: Any, fixed: tuple[Any, ...] | None) -> Schema:
         if fixed is None:
@@ -141,12 +140,8 @@ class SchemaBuilder:
         if field.required:
             return {"oneOf": branches}
         nothing: Schema = {"enum": [field.inline], "description": texts.fields.get(field.name, "")}
-        without = {
-            "type": "object",
-            "properties": {**inline.beside, inline.key: nothing},
-            "additionalProperties": False,
-        }
-        return {"oneOf": [without, *branches]}
+        properties = {**inline.beside, inline.key: nothing}
+        return {"oneOf": [{"type": "object", "properties": properties, "additionalProperties": False}, *branches]}
 
     def _selection(self, kind: str) -> Schema:
         if kind not in self.definitions:

@@ -65,7 +65,7 @@ class Origin:
 
     def order(self, path: KeyPath) -> tuple[int, int]:
         """Sorts problems: by place in the file, then by override."""
-        if (override := self._override(path)) is not None:
+        if (override := self.override(path)) is not None:
             return 1, override.order
         place = _nearest(self.places, path)
         return 0, place.key.start if place is not None else 0
@@ -84,7 +84,7 @@ class Origin:
         length = min(span.end, start + len(source)) - span.start
         return excerpt(self.file, line, column + 1, source, length)
 
-    def _override(self, path: KeyPath) -> OverrideText | None:
+    def override(self, path: KeyPath) -> OverrideText | None:
         """The override that gave what stands at a path, or that made the table there."""
         given = _nearest(self.overrides, path)
         if given or not path or path in self.places or _nearest(self.beneath, path):
@@ -92,7 +92,7 @@ class Origin:
         return next((below for known, below in self.overrides.items() if known[: len(path)] == path), None)
 
     def _locate(self, path: KeyPath, *, at_value: bool) -> Location:
-        if (override := self._override(path)) is not None:
+        if (override := self.override(path)) is not None:
             return override.location(override.value if at_value else override.key)
         if giver := self.giver(path):
             return Location(file=giver)

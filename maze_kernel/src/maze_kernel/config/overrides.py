@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import tomli
@@ -25,8 +25,8 @@ def apply_overrides(data: dict[str, Any], items: Sequence[str], problems: Proble
     """A copy of the data with each `path=value` set, in the order given; later ones win. A bare word is text.
 
     A path has dots and list indices (`wrappers.0.n`), or in place of an index what the element uses, where no other
-    uses it (`wrappers.time-limit.n`); the index after the last one appends. Missing tables are made. Problems are
-    recorded and the item left out.
+    uses it (`wrappers.time-limit.n`); the index after the last one appends. Missing tables are made, numbered ones for
+    lists. Problems are recorded and the item left out.
     """
     result = copy.deepcopy(data)
     for order, item in enumerate(items):
@@ -116,30 +116,30 @@ def _place(
     data: dict[str, Any], names: list[str], value: Any, override: OverrideText, marker: KeyPath, problems: Problems
 ) -> None:
     try:
-        *parents, last = path = key_path(data, names)
+        path = key_path(data, names)
     except RequestError as error:
         error.location = problems.origin.key(marker)
         problems.add_error(marker, error)
         return
     container: Any = data
-    for part in parents:
+    for part in path:
         if isinstance(container, dict) and container.get(part) is None:
             container[part] = {}
-        container = container[part]
-    if isinstance(container, list) and last == len(container):
-        container.append(None)
-    container[last] = value
+        elif part == len(container):
+            container.append({})
+        around, container = container, container[part]
+    around[path[-1]] = value
     _replace_places(path, override, problems)
 
 
 def key_path(data: Any, names: Sequence[str]) -> KeyPath:
     """Where a dotted path leads, be there something or not; raises RequestError where it leads into a mere value."""
     path: KeyPath = ()
-    for position, name in enumerate(names):
-        if isinstance(data, (list, tuple)):
-            index = _index(data, name, position == len(names) - 1, path)
+    for name in names:
+        if isinstance(data, list):
+            index = _index(data, name, path)
             path, data = (*path, index), data[index] if index < len(data) else None
-        elif isinstance(data, Mapping) or data is None:
+        elif isinstance(data, dict) or data is None:
             path, data = (*path, name), None if data is None else data.get(name)
         else:
             raise RequestError(
@@ -150,16 +150,15 @@ def key_path(data: Any, names: Sequence[str]) -> KeyPath:
     return path
 
 
-def _index(elements: Sequence[Any], name: str, last: bool, path: KeyPath) -> int:
-    size = len(elements)
-    if name.isascii() and name.isdecimal() and len(name) < 9 and int(name) < size + last:
+def _index(elements: list[Any], name: str, path: KeyPath) -> int:
+    if name.isascii() and name.isdecimal() and len(name) < 9 and int(name) <= len(elements):
         return int(name)
     uses = [element.get("use") if isinstance(element, dict) else None for element in elements]
     if uses.count(name) == 1:
         return uses.index(name)
     raise RequestError(
         f"{show_path(path)} is a list and has {'several elements' if name in uses else 'no element'} {name}",
-        expected=f"an index from 0 to {size - (not last)}" if size or last else "a list with elements",
+        expected=f"an index from 0 to {len(elements)}",
         nearest=nearest(name, {str(use) for use in uses if use}) if name not in uses else (),
         help=f"count from 0: {show_path(path)}.0...",
     )

@@ -199,6 +199,9 @@ def _structure_union(value: Any, annotation: Any, members: tuple[Any, ...], scop
 
 
 def _structure_list(value: Any, annotation: Any, items: Any, scope: Scope, reader: Reader) -> Any:
+    tables = value.items() if isinstance(value, Mapping) and reader.problems.origin.override(scope.path) else ()
+    if tables and all(key == str(n) and isinstance(table, Mapping) for n, (key, table) in enumerate(tables)):
+        value = [table for _, table in tables]  # of `--set wrappers.0.use=...`, where no list says what a number is
     if not isinstance(value, list) and not (reader.python and isinstance(value, tuple)):
         return complaints.wrong_type(value, annotation, scope, reader)
     item_type, fixed = items
