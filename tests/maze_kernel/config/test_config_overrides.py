@@ -90,6 +90,13 @@ WRONG = {
         22,
         "'trainer.device=\"my cuda\"'",
     ),
+    "trainer.device=Foo(1)": (
+        "the value given for trainer.device is not a TOML value",
+        22,
+        "'trainer.device=\"Foo(1)\"'",
+    ),
+    "trainer.device=~/x": ("the value given for trainer.device is not a TOML value", 22, "'trainer.device=\"~/x\"'"),
+    "trainer.device='x": ("the value given for trainer.device is not a TOML value", 22, "single quotes"),
     "trainer.lr=fast": ("trainer.lr has the wrong type", 18, "maze describe trainer toy"),
     "trainer.device=True": ("the value given for trainer.device is not a TOML value", 22, "trainer.device=true"),
     "trainer.lr=none": ("the value given for trainer.lr is not a TOML value", 18, "no null"),

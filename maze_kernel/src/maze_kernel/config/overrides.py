@@ -107,7 +107,7 @@ def _quoting(text: str, name: str) -> str:
         return f"write --set {name}={text.lower()}"
     if text.lower() in _NO_WORDS:
         return "TOML has no null: take the key out of the file instead"
-    if re.fullmatch(r"[\w./:+ -]+", text):
+    if re.fullmatch(r"[^\"'\\\n\[{][^\"'\\\n]*", text):
         return f"quote text, and the quotes from your shell: --set '{name}=\"{text}\"'"
     return "put the whole item in single quotes, so that the shell leaves it alone"
 
