@@ -31,7 +31,8 @@ def _check_name(_instance: object, attribute: attrs.Attribute[str], value: objec
 def _check_target(_instance: object, attribute: attrs.Attribute[str], value: object) -> None:
     left_out = value is None and attribute.name != "target"
     if not left_out and (not isinstance(value, str) or _TARGET.fullmatch(value) is None):
-        raise ValueError(f"{attribute.name} {value!r} is not 'package.module:attribute'")
+        home = "; in a plugin file of any name f'{__name__}:attribute' will do"
+        raise ValueError(f"{attribute.name} {value!r} is not 'package.module:attribute'{home}")
 
 
 def fold(name: str) -> str:

@@ -104,7 +104,7 @@ def find_plugins() -> tuple[PluginSource, ...]:
 
 
 def find_file(path: str | Path) -> PluginSource:
-    """A Python file as a plugin: the targets of its records may name it by its stem, `"my_file:Class"`."""
+    """A Python file as a plugin: targets may name it by a stem that is an identifier, or `f"{__name__}:Class"`."""
     file = Path(path).absolute()
 
     def load() -> Any:

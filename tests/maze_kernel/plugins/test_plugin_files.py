@@ -84,6 +84,19 @@ def test_every_target_of_a_record_may_name_the_file_by_its_stem(tmp_path):
     assert [load_attribute(target).__name__ for target in named] == ["build", "Options", "build_many", "adapted"]
 
 
+def test_a_file_whose_stem_is_no_identifier_says_its_name(tmp_path):
+    file = tmp_path / "my-envs.py"
+    file.write_text(ENVIRONMENTS.replace("my_envs:", "my-envs:"))
+    (cause,) = [
+        plugin.cause for plugin in Kernel.installed(load=[file], report=False).plugins if plugin.name == "my-envs"
+    ]
+    assert "'my-envs:build' is not 'package.module:attribute'; in a plugin file of any name f'{__name__}:" in cause
+    file = tmp_path / "our-envs.py"
+    file.write_text(ENVIRONMENTS.replace('"my_envs:', 'f"{__name__}:'))
+    entry = Kernel.installed(load=[file]).catalog.find("env", "our-envs:home")
+    assert load_attribute(entry.component.target).__name__ == "build"
+
+
 def test_two_files_of_one_name_stay_apart_and_no_path_is_added(tmp_path):
     path = list(sys.path)
     one = Kernel.installed(load=[write(tmp_path / "one", 1.0)])
