@@ -43,6 +43,11 @@ def test_a_list_that_is_not_there_is_made_and_one_that_is_grows(load, minimal):
         assert [wrapper.options.n for wrapper in loaded.experiment.wrappers] == [2.0, 3.0]
 
 
+def test_mistakes_in_a_list_that_was_made_are_shown_in_their_items(problems, minimal):
+    (error,) = problems(minimal, "wrappers.0.use=scale", "wrappers.0.n=often")
+    assert (error.what, error.location.source) == ("wrappers.0.n has the wrong type", "--set wrappers.0.n=often")
+
+
 def test_a_table_of_a_file_is_no_list(problems, minimal):
     (error,) = problems(minimal + '\n[wrappers.0]\nuse = "scale"\n')
     assert error.what == "wrappers has the wrong type"

@@ -199,9 +199,9 @@ def _structure_union(value: Any, annotation: Any, members: tuple[Any, ...], scop
 
 
 def _structure_list(value: Any, annotation: Any, items: Any, scope: Scope, reader: Reader) -> Any:
-    tables = value.items() if isinstance(value, Mapping) and reader.problems.origin.override(scope.path) else ()
-    if tables and all(key == str(n) and isinstance(table, Mapping) for n, (key, table) in enumerate(tables)):
-        value = [table for _, table in tables]  # of `--set wrappers.0.use=...`, where no list says what a number is
+    tables = value if isinstance(value, Mapping) and reader.problems.origin.override(scope.path) else {}
+    if tables and all(key == str(n) and isinstance(tables[key], Mapping) for n, key in enumerate(tables)):
+        value = [*tables.values()]  # of `--set wrappers.0.use=...`, where no list says what a number is
     if not isinstance(value, list) and not (reader.python and isinstance(value, tuple)):
         return complaints.wrong_type(value, annotation, scope, reader)
     item_type, fixed = items
@@ -210,8 +210,8 @@ def _structure_list(value: Any, annotation: Any, items: Any, scope: Scope, reade
         return complaints.wrong_value("has the wrong length", value, expected, scope, reader)
     types = fixed if fixed is not None else (item_type,) * len(value)
     inner = [
-        structure(item, member, attrs.evolve(scope.at(index), bounds=None), reader)
-        for index, (item, member) in enumerate(zip(value, types, strict=True))
+        structure(item, member, scope.at(part), reader)
+        for part, item, member in zip([*tables] or range(len(value)), value, types, strict=True)
     ]
     if any(item is INVALID for item in inner):
         return INVALID
