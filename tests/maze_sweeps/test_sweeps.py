@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from maze_kernel.config import experiment_from_mapping
 from maze_kernel.errors import ExperimentError, RequestError
 from maze_runtime.context import RunContext
 from maze_sweeps import sweep
@@ -340,12 +341,15 @@ def test_trainers_of_a_sweep_have_their_own_defaults_whatever_python_changed(fol
     trial = base.trial({"trainer.use": "a2c"}, None)
     assert (trial.experiment.trainer.use, trial.experiment.trainer.options.gamma) == ("a2c", 0.5)
     assert bool(base.text) is not bool(given)
+    named = experiment_from_mapping(
+        {"name": "named", "env": {"use": "gym", "id": "CartPole-v1"}, "trainer": "ppo"}, kernel=None
+    )
+    assert base_of_loaded(named).trial({"trainer.lr": 0.5}, None).experiment.trainer.options.lr == 0.5
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("pool", ["inline", "subprocess"])
 def test_a_sweep_over_an_environment_that_lives_in_python(folder, pool):
-    from maze_kernel.config import experiment_from_mapping
 
     trainer = {"use": "ppo", "n_epochs": 1, "epoch_length": 1, "n_rollout_steps": 8, "batch_size": 8}
     data = {"name": "own", "env": lambda: Identity(n_steps=4), "trainer": trainer, "vector": {"n_envs": 2}}

@@ -129,6 +129,17 @@ def test_overrides_reach_into_lists_as_on_the_command_line(wrappers, overrides, 
         assert option in first.values()
 
 
+def test_what_python_named_by_its_name_alone_has_options_too():
+    parts = {"trainer": "ppo", "workers": "subprocess", "loggers": ("csv",), "vector": {"mode": "subprocess"}}
+    named = experiment_from_mapping(
+        {**tomli.loads(FILE), **parts, "evaluation": {"wrappers": ["monitoring"]}}, kernel=None
+    )
+    overrides = {"trainer.lr": 0.5, "workers.count": 2, "evaluation.wrappers.0.use": "time-limit"}
+    overrides["evaluation.wrappers.0.max_episode_steps"] = 5
+    config = RunContext(experiment=named, overrides=overrides).config
+    assert (config["trainer"]["lr"], config["workers"]["count"], config["vector"]["mode"]) == (0.5, 2, "subprocess")
+
+
 def test_overrides_reach_into_options_and_not_into_objects():
     context = RunContext(
         experiment="small.toml", trainer=A2COptions(), overrides={"trainer": {"lr": 0.5, "gamma": 0.5}}

@@ -27,6 +27,7 @@ from maze_kernel.selection import Selection
 from maze_runtime.context_components import component_table, tables_only, with_value
 from maze_runtime.run.directory import open_run
 from maze_runtime.run.naming import import_from, name_of_default
+from maze_runtime.run.written import written_tables
 from maze_runtime.training.resume import stored_experiment
 
 if TYPE_CHECKING:
@@ -181,7 +182,7 @@ def _start(experiment: Source, kernel: Kernel | None) -> _Start:
         text, file = experiment.text, experiment.path
         origin = parse_toml(text, file)[1] if text else Origin(file=file)
         origin.python = True
-        return _Start(dict(experiment.data), kernel or experiment.kernel, origin, experiment.overrides)
+        return _Start(written_tables(experiment), kernel or experiment.kernel, origin, experiment.overrides)
     if isinstance(experiment, (str, Path)):
         return _read(Path(experiment), kernel)
     if experiment is not None and not isinstance(experiment, Mapping):

@@ -16,6 +16,7 @@ from maze_kernel.config.resolved import plain, to_toml
 from maze_kernel.config.source import parse_toml
 from maze_kernel.errors import ExperimentError, Location, RequestError
 from maze_kernel.selection import Selection
+from maze_runtime.run.written import written_tables
 from maze_sweeps.items import set_items
 
 
@@ -116,7 +117,7 @@ def base_of_loaded(
     if loaded.text:
         text, (data, origin) = loaded.text, parse_toml(loaded.text, loaded.path)
     else:
-        data = _tables(loaded.data)
+        data = _tables(written_tables(loaded))
         text, origin = _text_of(data), Origin(file=loaded.path, python=True)
     return BaseExperiment(loaded=loaded, text=text, data=data, origin=origin, shared=shared, import_paths=import_paths)
 
