@@ -82,7 +82,6 @@ class RunContext:
         kernel: Kernel | None = None,
     ) -> None:
         components = given(env=env, trainer=trainer, model=model, wrappers=wrappers)
-        seed = checked_integer("seed", seed, 0, "None for that of the experiment")
         loaded = given_experiment(experiment, components, overrides or {}, seed, kernel)
         run = ContextRun(as_stored(loaded), None if run_dir is None else Path(run_dir))
         self._init(run, silent)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
+import numpy as np
 
 from maze_kernel.config.choices import KERNEL_OWNER
 from maze_kernel.config.experiment import EvaluationOptions, LoadedExperiment
@@ -94,6 +95,7 @@ def given_experiment(
     if isinstance(experiment, (str, Path)):
         import_from(Path(experiment).parent)  # as the command does
     changes = {**overrides, **({} if seed is None else {"seed": seed})}
+    changes = {path: value.item() if isinstance(value, np.generic) else value for path, value in changes.items()}
     if not components and not changes:
         if isinstance(experiment, LoadedExperiment):
             return experiment if kernel is None else attrs.evolve(experiment, kernel=kernel)
