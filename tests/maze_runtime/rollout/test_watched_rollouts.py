@@ -195,7 +195,7 @@ def test_a_rollout_from_python_cuts_and_shows_episodes_as_the_command_does(scree
     assert screen[-1] is None
     context.rollout(1, policy="random", max_steps=2)
     assert sum(frame is None for frame in screen) == 1
-    with pytest.raises(ValueError, match="max_steps"):
+    with pytest.raises(RequestError, match="max_steps= is 0"):
         context.rollout(1, policy="random", max_steps=0)
 
 
