@@ -10,6 +10,7 @@ from maze_cutting2d.conversions import CuttingHeads, InventoryObservation
 from maze_cutting2d.core_env import CuttingCoreEnv
 from maze_cutting2d.options import CuttingOptions
 from maze_cutting2d.rewards import DefaultReward
+from maze_kernel.errors import RequestError
 from maze_runtime.context import RunContext
 from maze_runtime.env.flat import FlatEnv
 from maze_runtime.env.maze_env import MazeEnv
