@@ -11,11 +11,10 @@ import torch
 from torch import Tensor
 
 from maze_bc.data import Demonstrations, Episode, Targets, load
-from maze_bc.parts import Part, Parts
+from maze_bc.parts import Parts
 from maze_kernel.contracts.env import PolicyKey
 from maze_kernel.contracts.trainer import Seeds
 from maze_runtime.models.tensor_dict import TensorDict
-from maze_runtime.training.shares import shares
 
 
 class Rows(NamedTuple):
@@ -65,18 +64,6 @@ def as_tensors(table: Episode, device: torch.device, *, is_flat: bool) -> Batch:
     }
 
 
-def shuffled(
-    counts: Mapping[PolicyKey, int], n_batches: int, rng: np.random.Generator, device: torch.device
-) -> list[dict[PolicyKey, Tensor]]:
-    """Which of `counts` things of each policy key go into each of some minibatches: all of them, once."""
-    sizes = shares(list(counts.values()), n_batches)
-    cuts = {
-        key: torch.from_numpy(rng.permutation(count)).to(device).split_with_sizes(mine)
-        for (key, count), mine in zip(counts.items(), sizes, strict=True)
-    }
-    return [{key: parts[index] for key, parts in cuts.items()} for index in range(n_batches)]
-
-
 class Minibatches:
     """Passes over some of the episodes, in minibatches of nearly equal size.
 
@@ -110,10 +97,8 @@ class Minibatches:
     ) -> None:
         self.demonstrations, self.episodes = demonstrations, list(episodes)
         self._batch_size = batch_size
-        self._seeds = seeds
         self._device = device
         self._fixed_size = fixed_size
-        self._shuffled: tuple[tuple[int, int], list[dict[PolicyKey, Tensor]]] | None = None
         self._weights: dict[tuple[int, int], Tensor] = {}
         self._parts = Parts(
             demonstrations,
@@ -133,7 +118,8 @@ class Minibatches:
         """One minibatch; the same for the same seed, pass and place in it."""
         part = self._parts.part(pass_index, batch_index)
         rows = self._parts.loaded(pass_index, part)
-        chosen = self._order(pass_index, part, rows)[batch_index - part.start]
+        counts = {key: own.n_rows for key, own in rows.items()}
+        chosen = self._parts.order(pass_index, part, counts, self._device)[batch_index - part.start]
         if self._fixed_size:
             return {key: self._filled(rows[key], index, part.n_batches) for key, index in chosen.items()}
         return {key: rows[key].select(index) for key, index in chosen.items() if len(index)}
@@ -155,14 +141,6 @@ class Minibatches:
     def _load(self, targets: Targets, episodes: Sequence[int]) -> Batch:
         table = load(self.demonstrations, episodes, targets)
         return as_tensors(table, self._device, is_flat=self.demonstrations.spaces.is_flat)
-
-    def _order(self, pass_index: int, part: Part, rows: Batch) -> list[dict[PolicyKey, Tensor]]:
-        """The rows of each minibatch of a part, by policy key."""
-        if self._shuffled is None or self._shuffled[0] != (pass_index, part.start):
-            rng = self._seeds.generator("minibatches", pass_index, part.start)
-            counts = {key: own.n_rows for key, own in rows.items()}
-            self._shuffled = (pass_index, part.start), shuffled(counts, part.n_batches, rng, self._device)
-        return self._shuffled[1]
 
     def _filled(self, rows: Rows, index: Tensor, n_batches: int) -> Rows:
         """The rows of `index` and as many of weight 0 as make all minibatches of the policy key equally large."""

@@ -6,11 +6,16 @@ the next may be read. What does fit is the case with one part, read once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
+import torch
+from torch import Tensor
+
 from maze_bc.data import Demonstrations
+from maze_kernel.contracts.env import PolicyKey
 from maze_kernel.contracts.trainer import Seeds
+from maze_runtime.training.shares import shares
 
 Loaded = TypeVar("Loaded")
 
@@ -56,6 +61,7 @@ class Parts(Generic[Loaded]):
         self._seeds = seeds
         self._lengths = demonstrations.lengths
         self._loaded: tuple[list[int], Loaded] | None = None
+        self._shuffled: tuple[tuple[int, int], list[dict[PolicyKey, Tensor]]] | None = None
         self.n_rows = sum(self._lengths[index] for index in self._episodes)
         self.is_streamed = self.n_rows > memory_rows
         self._part_rows = memory_rows // 2 if self.is_streamed else memory_rows
@@ -75,6 +81,21 @@ class Parts(Generic[Loaded]):
         plan = self.plan(pass_index)
         place = plan.index(part)
         return self._read(part, plan[place + 1 : place + 2])
+
+    def order(
+        self, pass_index: int, part: Part, counts: Mapping[PolicyKey, int], device: torch.device
+    ) -> list[dict[PolicyKey, Tensor]]:
+        """Which of `counts` things of each policy key go into each minibatch of a part: all of them, once."""
+        if self._shuffled is None or self._shuffled[0] != (pass_index, part.start):
+            rng = self._seeds.generator("minibatches", pass_index, part.start)
+            sizes = shares(list(counts.values()), part.n_batches)
+            cuts = {
+                key: torch.from_numpy(rng.permutation(count)).to(device).split_with_sizes(mine)
+                for (key, count), mine in zip(counts.items(), sizes, strict=True)
+            }
+            chosen = [{key: parts[index] for key, parts in cuts.items()} for index in range(part.n_batches)]
+            self._shuffled = (pass_index, part.start), chosen
+        return self._shuffled[1]
 
     def in_order(self) -> Iterator[tuple[Part, Loaded]]:
         """All parts once, as recorded."""

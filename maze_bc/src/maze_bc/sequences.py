@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from maze_bc.data import Decisions, Demonstrations, Targets, joined, read
-from maze_bc.minibatches import Batch, Rows, as_tensors, shuffled
+from maze_bc.minibatches import Batch, Rows, as_tensors
 from maze_bc.parts import Part, Parts
 from maze_kernel.contracts.env import PolicyKey
 from maze_kernel.contracts.trainer import Seeds
@@ -25,6 +25,7 @@ from maze_runtime.models.evaluation_mode import evaluation_mode
 from maze_runtime.models.recurrence import BEGINS, is_of_critic
 from maze_runtime.models.tensor_dict import TensorDict
 
+_CPU = torch.device("cpu")
 REPLAYED_ROWS = 4096
 """Decisions of a policy key in one forward pass that recomputes states; a single longer sequence still is."""
 
@@ -126,9 +127,7 @@ class SequenceMinibatches:
         self.demonstrations, self.episodes = demonstrations, list(episodes)
         self._model = model
         self._sequence_length = sequence_length
-        self._seeds = seeds
         self._device = device
-        self._shuffled: tuple[tuple[int, int], list[dict[PolicyKey, Tensor]]] | None = None
         self._states: tuple[tuple[int, int], dict[PolicyKey, TensorDict]] | None = None
         self._parts = Parts(
             demonstrations,
@@ -150,7 +149,8 @@ class SequenceMinibatches:
         part = self._parts.part(pass_index, batch_index)
         tables = self._parts.loaded(pass_index, part)
         states = self._states_of(pass_index, part, tables)
-        chosen = self._order(pass_index, part, tables)[batch_index - part.start]
+        counts = {key: len(table.windows.first) for key, table in tables.items()}
+        chosen = self._parts.order(pass_index, part, counts, _CPU)[batch_index - part.start]
         return {key: self._filled(tables[key], states[key], own, part.n_batches) for key, own in chosen.items()}
 
     def in_order(self, n_rows: int) -> Iterator[Batch]:
@@ -186,14 +186,6 @@ class SequenceMinibatches:
             key: _table(rows, [one[key] for one in own if key in one], self._sequence_length)
             for key, rows in tensors.items()
         }
-
-    def _order(self, pass_index: int, part: Part, tables: Mapping[PolicyKey, Table]) -> list[dict[PolicyKey, Tensor]]:
-        """The windows of each minibatch of a part, by policy key."""
-        if self._shuffled is None or self._shuffled[0] != (pass_index, part.start):
-            rng = self._seeds.generator("minibatches", pass_index, part.start)
-            counts = {key: len(table.windows.first) for key, table in tables.items()}
-            self._shuffled = (pass_index, part.start), shuffled(counts, part.n_batches, rng, torch.device("cpu"))
-        return self._shuffled[1]
 
     def _filled(self, table: Table, states: TensorDict, index: Tensor, n_batches: int) -> Rows:
         """The windows of `index` and as many of weight 0 as make all minibatches of the policy key equally large."""
