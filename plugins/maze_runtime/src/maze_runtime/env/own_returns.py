@@ -7,7 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from maze_kernel.contracts.env import ActorID, PolicyKey, StructuredSpaces
+from maze_kernel.contracts.env import PolicyKey, StructuredSpaces
 from maze_kernel.contracts.transform import Transform
 from maze_kernel.contracts.vector import Group, Tick
 
@@ -75,7 +75,7 @@ class PaysOfBatch:
     """`paid_otherwise` for N environments that are stepped together: notes who decides in them."""
 
     def __init__(self, n_envs: int) -> None:
-        self._actors: list[list[ActorID]] = [[] for _ in range(n_envs)]
+        self._actors: list[list[tuple[PolicyKey, int]]] = [[] for _ in range(n_envs)]
 
     def begin(self) -> None:
         """All environments were reset."""
@@ -86,7 +86,7 @@ class PaysOfBatch:
         """These take a decision."""
         for key, group in groups.items():
             for index, agent in zip(group.env_index.tolist(), group.agent_id.tolist(), strict=True):
-                self._actors[index].append(ActorID(key, agent))
+                self._actors[index].append((key, agent))
 
     def changed(self, tick: Tick, change: Callable[[np.ndarray], np.ndarray]) -> dict[int, np.ndarray]:
         """The `actor_rewards` of the tick that a decision led to, with what actors are paid changed."""
