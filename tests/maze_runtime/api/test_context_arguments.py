@@ -511,3 +511,26 @@ def test_numbers_may_be_those_of_numpy():
     assert (context.config["seed"], context.config["trainer"]["lr"]) == (5, 0.5)
     played = context.rollout(np.int64(2), seed=np.int64(1), policy="random", max_steps=np.int32(3))
     assert [episode.length for episode in played.episodes] == [3, 3]
+
+
+class Swapped(gymnasium.Env):
+    """Numbers in the byte order of other machines."""
+
+    observation_space = action_space = gymnasium.spaces.Box(-1.0, 1.0, (2,), np.dtype(np.float32).newbyteorder())
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.time = 0
+        return self.observation_space.low, {}
+
+    def step(self, action):
+        self.time += 1
+        return self.observation_space.high, float(self.action_space.contains(action)), self.time == 5, False, {}
+
+
+@pytest.mark.parametrize(("trainer", "few"), [("ppo", {}), ("sac", {"trainer.initial_buffer_size": 10})])
+def test_numbers_of_another_byte_order_are_trained_on(trainer, few):
+    small = {"trainer.n_epochs": 1, "trainer.epoch_length": 1, "evaluation.n_episodes": 1}
+    context = RunContext(env=Swapped, trainer=trainer, overrides={**small, **few}, run_dir="swapped", silent=True)
+    assert context.train().epochs == 1
+    assert context.rollout(1).summary["reward"]["mean"] == 5.0

@@ -50,7 +50,7 @@ class FrameStacks:
 
     def __init__(self, space: spaces.Space[Any], n_rings: int, n_rows: int) -> None:
         assert space.shape is not None
-        self._shape, self._dtype = space.shape, space.dtype
+        self._shape, self._dtype = space.shape, np.dtype(space.dtype).newbyteorder("=")
         self._rings = n_rings, n_rows
         self.n_older = space.shape[0] - 1
         self._steps_back = np.arange(self.n_older, -1, -1)

@@ -13,6 +13,7 @@ from gymnasium import spaces
 from maze_kernel.contracts.vector import ArrayDict
 from maze_replay.frame_stacks import FrameStacks, may_be_stacked, n_older_of
 from maze_replay.transitions import Transitions
+from maze_runtime.env.batching import allocate
 
 Columns = dict[str, np.ndarray | FrameStacks]
 RewardNow = Callable[[np.ndarray], np.ndarray]
@@ -43,7 +44,7 @@ class RingMemory:
         self.stacks = {name: FrameStacks(own, *shape) for name, own in observation.items() if may_be_stacked(own)}
         self.n_older = n_older_of(observation)
         plain = spaces.Dict({name: own for name, own in observation.items() if name not in self.stacks})
-        self.observation, self.action = _allocate(plain, shape), _allocate(action, shape)
+        self.observation, self.action = allocate(plain, *shape), allocate(action, *shape)
         self.reward, self.discount = (np.zeros(shape, np.float32) for _ in range(2))
         self.valid = np.zeros(shape, bool)
         self.firsts = np.arange(n_rings) * n_rows
@@ -147,10 +148,6 @@ def write(columns: Columns | ArrayDict, rows: np.ndarray, values: Mapping[str, n
     """Put values (n, …) at flat indices (n,)."""
     for name, column in columns.items():
         column[rows] = values[name]
-
-
-def _allocate(space: spaces.Dict, shape: tuple[int, int]) -> ArrayDict:
-    return {name: np.zeros((*shape, *(sub.shape or ())), sub.dtype) for name, sub in space.items()}
 
 
 def _flat(columns: ArrayDict) -> ArrayDict:

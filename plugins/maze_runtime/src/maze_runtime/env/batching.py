@@ -30,7 +30,7 @@ class RowLayout:
 
 
 def layout(space: spaces.Dict) -> dict[str, RowLayout]:
-    """The layout of every key of a Dict space, in the space's order.
+    """The layout of every key of a Dict space, in the space's order; numbers in the byte order of this machine.
 
     Raises:
         SpaceError: a key is nested or has no array form.
@@ -45,13 +45,13 @@ def layout(space: spaces.Dict) -> dict[str, RowLayout]:
                 owner="maze-runtime environments",
                 help="flatten nested spaces into one key a leaf; use a fixed-size Box for sequences and text",
             )
-        result[key] = RowLayout(tuple(leaf.shape or ()), np.dtype(leaf.dtype))
+        result[key] = RowLayout(tuple(leaf.shape or ()), np.dtype(leaf.dtype).newbyteorder("="))
     return result
 
 
-def allocate(space: spaces.Dict, n: int) -> ArrayDict:
-    """Zeroed arrays for n environments: name to `(n, *shape)`."""
-    return {key: np.zeros((n, *leaf.shape), leaf.dtype) for key, leaf in layout(space).items()}
+def allocate(space: spaces.Dict, *leading: int) -> ArrayDict:
+    """Zeroed arrays, for n environments say: name to `(*leading, *shape)`."""
+    return {key: np.zeros((*leading, *leaf.shape), leaf.dtype) for key, leaf in layout(space).items()}
 
 
 def stack_rows(space: spaces.Dict, rows: Sequence[Mapping[str, Any]]) -> ArrayDict:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-from gymnasium import spaces
 
 from maze_kernel.contracts.env import PolicyKey, StructuredSpaces
 from maze_kernel.contracts.vector import ArrayDict
+from maze_runtime.env.batching import allocate
 
 
 class RolloutBuffer:
@@ -30,9 +30,9 @@ class RolloutBuffer:
         self.policy_key = policy_key
         self.n_steps = n_steps
         self.n_envs = n_envs
-        self.observation = _allocate(spaces_.observation[policy_key], (n_steps, n_envs))
-        self.action = _allocate(spaces_.action[policy_key], (n_steps, n_envs))
-        self.last_observation = _allocate(spaces_.observation[policy_key], (n_envs,))
+        self.observation = allocate(spaces_.observation[policy_key], n_steps, n_envs)
+        self.action = allocate(spaces_.action[policy_key], n_steps, n_envs)
+        self.last_observation = allocate(spaces_.observation[policy_key], n_envs)
         self.reward = np.zeros((n_steps, n_envs), np.float32)
         self.terminated = np.zeros((n_steps, n_envs), bool)
         self.truncated = np.zeros((n_steps, n_envs), bool)
@@ -71,7 +71,3 @@ class RolloutBuffer:
     def valid_rows(self) -> np.ndarray | None:
         """Flat indices t·N + n of real transitions, or None where all of them are."""
         return np.flatnonzero(~self.void) if self.void.any() else None
-
-
-def _allocate(space: spaces.Dict, leading: tuple[int, ...]) -> ArrayDict:
-    return {name: np.zeros((*leading, *(sub.shape or ())), sub.dtype) for name, sub in space.items()}
