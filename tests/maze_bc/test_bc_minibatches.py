@@ -9,6 +9,7 @@ from gymnasium import spaces
 
 from maze_bc.data import Decisions, split_episodes
 from maze_bc.minibatches import Cursor, Minibatches
+from maze_bc.parts import PassSettings
 from maze_kernel.contracts.env import StructuredSpaces
 from maze_runtime.env.seeding import SeedTree
 
@@ -50,16 +51,14 @@ def _decisions(number):
 
 def make(demonstrations, episodes=(0, 2, 3, 5), *, batch_size=8, memory_rows=1000, seed=1, **options):
     targets = dict.fromkeys(demonstrations.spaces.policy_keys, lambda action: action)
-    return Minibatches(
-        demonstrations,
-        list(episodes),
-        targets,
+    settings = PassSettings(
+        targets=targets,
         batch_size=batch_size,
         memory_rows=memory_rows,
         seeds=SeedTree(seed),
         device=torch.device("cpu"),
-        **options,
     )
+    return Minibatches(demonstrations, list(episodes), settings, **options)
 
 
 def a_pass(minibatches, pass_index=0):

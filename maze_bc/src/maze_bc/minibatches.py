@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from maze_bc.data import Demonstrations, Episode, Targets, load
-from maze_bc.parts import Parts
+from maze_bc.data import Demonstrations, Episode, load
+from maze_bc.parts import Parts, PassSettings
 from maze_kernel.contracts.env import PolicyKey
-from maze_kernel.contracts.trainer import Seeds
 from maze_runtime.models.tensor_dict import TensorDict
 
 
@@ -70,11 +68,7 @@ class Minibatches:
     Args:
         demonstrations: where the episodes come from.
         episodes: which of them.
-        targets: what turns recorded actions into those that are learnt.
-        batch_size: decisions a minibatch at most, over all policy keys.
-        memory_rows: decisions that may be in memory at a time; a single longer episode still is.
-        seeds: of the run.
-        device: where the rows go.
+        settings: of the passes.
         fixed_size: fill every minibatch up with rows of weight 0, so that compiled code sees one shape.
 
     Attributes:
@@ -87,27 +81,15 @@ class Minibatches:
         self,
         demonstrations: Demonstrations,
         episodes: Sequence[int],
-        targets: Targets,
+        settings: PassSettings,
         *,
-        batch_size: int,
-        memory_rows: int,
-        seeds: Seeds,
-        device: torch.device,
         fixed_size: bool = False,
     ) -> None:
         self.demonstrations, self.episodes = demonstrations, list(episodes)
-        self._batch_size = batch_size
-        self._device = device
+        self._settings, self._device = settings, settings.device
         self._fixed_size = fixed_size
         self._weights: dict[tuple[int, int], Tensor] = {}
-        self._parts = Parts(
-            demonstrations,
-            self.episodes,
-            partial(self._load, targets),
-            batch_size=batch_size,
-            memory_rows=memory_rows,
-            seeds=seeds,
-        )
+        self._parts = Parts(demonstrations, self.episodes, settings, self._load)
         self.n_rows, self.is_streamed = self._parts.n_rows, self._parts.is_streamed
 
     def n_batches(self, pass_index: int) -> int:
@@ -119,7 +101,7 @@ class Minibatches:
         part = self._parts.part(pass_index, batch_index)
         rows = self._parts.loaded(pass_index, part)
         counts = {key: own.n_rows for key, own in rows.items()}
-        chosen = self._parts.order(pass_index, part, counts, self._device)[batch_index - part.start]
+        chosen = self._parts.order(pass_index, part, counts)[batch_index - part.start]
         if self._fixed_size:
             return {key: self._filled(rows[key], index, part.n_batches) for key, index in chosen.items()}
         return {key: rows[key].select(index) for key, index in chosen.items() if len(index)}
@@ -138,13 +120,13 @@ class Minibatches:
     def load_state_dict(self, state: Mapping[str, Any], pass_index: int, batch_index: int) -> None:
         """Nothing to restore."""
 
-    def _load(self, targets: Targets, episodes: Sequence[int]) -> Batch:
-        table = load(self.demonstrations, episodes, targets)
+    def _load(self, episodes: Sequence[int]) -> Batch:
+        table = load(self.demonstrations, episodes, self._settings.targets)
         return as_tensors(table, self._device, is_flat=self.demonstrations.spaces.is_flat)
 
     def _filled(self, rows: Rows, index: Tensor, n_batches: int) -> Rows:
         """The rows of `index` and as many of weight 0 as make all minibatches of the policy key equally large."""
-        size = self._batch_size if self.is_streamed else -(-rows.n_rows // n_batches)
+        size = self._settings.batch_size if self.is_streamed else -(-rows.n_rows // n_batches)
         n_missing = size - len(index)
         if n_missing:
             index = torch.cat([index, index.new_zeros(n_missing)])

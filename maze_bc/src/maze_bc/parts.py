@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
+import attrs
 import torch
 from torch import Tensor
 
-from maze_bc.data import Demonstrations
+from maze_bc.data import Demonstrations, Targets
 from maze_kernel.contracts.env import PolicyKey
 from maze_kernel.contracts.trainer import Seeds
 from maze_runtime.training.shares import shares
@@ -28,16 +29,33 @@ class Part(NamedTuple):
     n_batches: int
 
 
+@attrs.frozen(kw_only=True)
+class PassSettings:
+    """How passes over episodes are made.
+
+    Attributes:
+        targets: what turns recorded actions into those that are learnt.
+        batch_size: decisions a minibatch at most, over all policy keys.
+        memory_rows: decisions that may be in memory at a time; a single longer episode still is.
+        seeds: of the run.
+        device: where decisions go.
+    """
+
+    targets: Targets
+    batch_size: int
+    memory_rows: int
+    seeds: Seeds
+    device: torch.device
+
+
 class Parts(Generic[Loaded]):
     """The parts of each pass, one of them loaded at a time.
 
     Args:
         demonstrations: where the episodes come from.
         episodes: which of them.
+        settings: of the passes.
         load: what is made of the episodes of a part.
-        batch_size: decisions a minibatch at most, over all policy keys.
-        memory_rows: decisions that may be in memory at a time; a single longer episode still is.
-        seeds: of the run.
 
     Attributes:
         n_rows: decisions of a pass.
@@ -48,23 +66,19 @@ class Parts(Generic[Loaded]):
         self,
         demonstrations: Demonstrations,
         episodes: Sequence[int],
+        settings: PassSettings,
         load: Callable[[Sequence[int]], Loaded],
-        *,
-        batch_size: int,
-        memory_rows: int,
-        seeds: Seeds,
     ) -> None:
         self._demonstrations = demonstrations
         self._episodes = list(episodes)
         self._load = load
-        self._batch_size = batch_size
-        self._seeds = seeds
+        self._batch_size, self._seeds, self._device = settings.batch_size, settings.seeds, settings.device
         self._lengths = demonstrations.lengths
         self._loaded: tuple[list[int], Loaded] | None = None
         self._shuffled: tuple[tuple[int, int], list[dict[PolicyKey, Tensor]]] | None = None
         self.n_rows = sum(self._lengths[index] for index in self._episodes)
-        self.is_streamed = self.n_rows > memory_rows
-        self._part_rows = memory_rows // 2 if self.is_streamed else memory_rows
+        self.is_streamed = self.n_rows > settings.memory_rows
+        self._part_rows = settings.memory_rows // 2 if self.is_streamed else settings.memory_rows
         self._planned: tuple[int, list[Part]] = (-1, self._cut(self._episodes))
 
     def n_batches(self, pass_index: int) -> int:
@@ -82,15 +96,13 @@ class Parts(Generic[Loaded]):
         place = plan.index(part)
         return self._read(part, plan[place + 1 : place + 2])
 
-    def order(
-        self, pass_index: int, part: Part, counts: Mapping[PolicyKey, int], device: torch.device
-    ) -> list[dict[PolicyKey, Tensor]]:
+    def order(self, pass_index: int, part: Part, counts: Mapping[PolicyKey, int]) -> list[dict[PolicyKey, Tensor]]:
         """Which of `counts` things of each policy key go into each minibatch of a part: all of them, once."""
         if self._shuffled is None or self._shuffled[0] != (pass_index, part.start):
             rng = self._seeds.generator("minibatches", pass_index, part.start)
             sizes = shares(list(counts.values()), part.n_batches)
             cuts = {
-                key: torch.from_numpy(rng.permutation(count)).to(device).split_with_sizes(mine)
+                key: torch.from_numpy(rng.permutation(count)).to(self._device).split_with_sizes(mine)
                 for (key, count), mine in zip(counts.items(), sizes, strict=True)
             }
             chosen = [{key: parts[index] for key, parts in cuts.items()} for index in range(part.n_batches)]

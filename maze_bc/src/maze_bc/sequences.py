@@ -8,24 +8,22 @@ decisions before it. Those states are recomputed where a pass comes to a part, b
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
+import attrs
 import numpy as np
 import torch
 from torch import Tensor
 
-from maze_bc.data import Decisions, Demonstrations, Targets, joined, read
+from maze_bc.data import Decisions, Demonstrations, joined, read
 from maze_bc.minibatches import Batch, Rows, as_tensors
-from maze_bc.parts import Part, Parts
+from maze_bc.parts import Part, Parts, PassSettings
 from maze_kernel.contracts.env import PolicyKey
-from maze_kernel.contracts.trainer import Seeds
 from maze_runtime.models.capabilities import RecurrentModel
 from maze_runtime.models.evaluation_mode import evaluation_mode
 from maze_runtime.models.recurrence import BEGINS, is_of_critic
 from maze_runtime.models.tensor_dict import TensorDict
 
-_CPU = torch.device("cpu")
 REPLAYED_ROWS = 4096
 """Decisions of a policy key in one forward pass that recomputes states; a single longer sequence still is."""
 
@@ -100,10 +98,8 @@ class SequenceMinibatches:
         model: its states are recomputed; see `RecurrentModel`.
         demonstrations: where the episodes come from, with the decisions that are not learnt from.
         episodes: which of them.
-        targets: what turns recorded actions into those that are learnt.
-        batch_size: decisions a minibatch, over all policy keys; one window at least.
+        settings: of the passes; a minibatch holds one window at least.
         sequence_length: decisions of an actor in a window, at most.
-        memory_rows, seeds, device: see `Minibatches`.
 
     Attributes:
         demonstrations, episodes: as given.
@@ -116,28 +112,18 @@ class SequenceMinibatches:
         model: RecurrentModel,
         demonstrations: Demonstrations,
         episodes: Sequence[int],
-        targets: Targets,
+        settings: PassSettings,
         *,
-        batch_size: int,
         sequence_length: int,
-        memory_rows: int,
-        seeds: Seeds,
-        device: torch.device,
     ) -> None:
         self.demonstrations, self.episodes = demonstrations, list(episodes)
         self._model = model
         self._sequence_length = sequence_length
-        self._device = device
+        self._targets, self._device = settings.targets, settings.device
         self._states: tuple[tuple[int, int], dict[PolicyKey, TensorDict]] | None = None
-        self._parts = Parts(
-            demonstrations,
-            self.episodes,
-            partial(self._load, targets),
-            # no more minibatches than there are windows
-            batch_size=max(batch_size, sequence_length),
-            memory_rows=memory_rows,
-            seeds=seeds,
-        )
+        # no more minibatches than there are windows
+        settings = attrs.evolve(settings, batch_size=max(settings.batch_size, sequence_length))
+        self._parts = Parts(demonstrations, self.episodes, settings, self._load)
         self.n_rows, self.is_streamed = self._parts.n_rows, self._parts.is_streamed
 
     def n_batches(self, pass_index: int) -> int:
@@ -150,7 +136,7 @@ class SequenceMinibatches:
         tables = self._parts.loaded(pass_index, part)
         states = self._states_of(pass_index, part, tables)
         counts = {key: len(table.windows.first) for key, table in tables.items()}
-        chosen = self._parts.order(pass_index, part, counts, _CPU)[batch_index - part.start]
+        chosen = self._parts.order(pass_index, part, counts)[batch_index - part.start]
         return {key: self._filled(tables[key], states[key], own, part.n_batches) for key, own in chosen.items()}
 
     def in_order(self, n_rows: int) -> Iterator[Batch]:
@@ -179,9 +165,9 @@ class SequenceMinibatches:
             }
             self._states = (pass_index, part.start), own
 
-    def _load(self, targets: Targets, episodes: Sequence[int]) -> dict[PolicyKey, Table]:
+    def _load(self, episodes: Sequence[int]) -> dict[PolicyKey, Table]:
         own, spaces = read(self.demonstrations, episodes), self.demonstrations.spaces
-        tensors = as_tensors(joined(own, spaces.policy_keys, targets), self._device, is_flat=spaces.is_flat)
+        tensors = as_tensors(joined(own, spaces.policy_keys, self._targets), self._device, is_flat=spaces.is_flat)
         return {
             key: _table(rows, [one[key] for one in own if key in one], self._sequence_length)
             for key, rows in tensors.items()
@@ -191,7 +177,7 @@ class SequenceMinibatches:
         """The windows of `index` and as many of weight 0 as make all minibatches of the policy key equally large."""
         n_windows = -(-len(table.windows.first) // n_batches)
         n_steps = self._sequence_length if self.is_streamed else int(table.windows.length.max())
-        chosen = np.resize(index.numpy(), n_windows) if len(index) else np.zeros(n_windows, np.int64)
+        chosen = np.resize(index.cpu().numpy(), n_windows) if len(index) else np.zeros(n_windows, np.int64)
         rows = table.steps(table.windows.take(chosen), n_steps)
         assert rows.weight is not None
         rows.weight.view(n_steps, n_windows)[:, len(index) :] = 0.0

@@ -23,6 +23,7 @@ from maze_bc.imitation import imitation_loss, measure, objectives_of
 from maze_bc.minibatches import Batch, Cursor, Minibatches
 from maze_bc.optimizer_step import OptimizerStep
 from maze_bc.options import BCOptions
+from maze_bc.parts import PassSettings
 from maze_bc.refusals import (
     FORBIDDEN_LOSS,
     identity_of,
@@ -101,19 +102,19 @@ class BCTrainer:
         remembers = carries_state(self.model)
         outer = through(demonstrations, context.transforms, whole=remembers)
         check_demonstrations(outer, context.spaces)
-        shared: dict[str, Any] = {
-            "targets": {key: objective.targets for key, objective in self._objectives.items()},
-            "batch_size": options.batch_size,
-            "memory_rows": max(1, (options.memory_limit_mib << 20) // row_bytes(outer.spaces)),
-            "seeds": context.seeds,
-            "device": self._device,
-        }
+        settings = PassSettings(
+            targets={key: objective.targets for key, objective in self._objectives.items()},
+            batch_size=options.batch_size,
+            memory_rows=max(1, (options.memory_limit_mib << 20) // row_bytes(outer.spaces)),
+            seeds=context.seeds,
+            device=self._device,
+        )
 
         def minibatches_of(episodes: list[int], *, fixed_size: bool) -> Minibatches | SequenceMinibatches:
             if remembers:
                 model, length = cast(RecurrentModel, self.model), options.sequence_length
-                return SequenceMinibatches(model, outer, episodes, sequence_length=length, **shared)
-            return Minibatches(outer, episodes, fixed_size=fixed_size, **shared)
+                return SequenceMinibatches(model, outer, episodes, settings, sequence_length=length)
+            return Minibatches(outer, episodes, settings, fixed_size=fixed_size)
 
         self._minibatches = minibatches_of(training, fixed_size=options.compile)
         self._validation = minibatches_of(validation, fixed_size=False) if validation else None
